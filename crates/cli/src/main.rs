@@ -1,0 +1,2 @@
+//! dfbq
+fn main(){}

@@ -1,0 +1,7 @@
+//! Meaning without protocol: what a query, a load or a restriction does to the store.
+
+mod request;
+
+pub use request::{
+    DdlOutcome, DmlStats, QueryOutcome, QueryParameter, QueryRequest, StatementOutcome,
+};

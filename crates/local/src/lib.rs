@@ -1,0 +1,18 @@
+//! An embedded BigQuery: REST v2 and the Storage API on loopback sockets, in
+//! memory, with no account and no network.
+//!
+//! | module | what |
+//! |---|---|
+//! | [`schema`] | BigQuery's types, their REST form and their Arrow form |
+//! | [`store`] | datasets, tables, rows and their versions; no protocol |
+//! | [`engine`] | what a query, a load or a restriction means; no protocol |
+//! | [`error`] | errors in the service's words |
+//! | [`server`] | listeners |
+
+pub mod engine;
+pub mod error;
+pub mod schema;
+pub mod server;
+pub mod store;
+
+pub use server::{LocalBigQuery, LocalOptions, Service};

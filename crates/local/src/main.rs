@@ -1,0 +1,2 @@
+//! bigquery-local
+fn main(){}

@@ -1,0 +1,8 @@
+//! Table schemas: BigQuery's types, their REST form and their Arrow form.
+
+mod arrow;
+mod field;
+mod json;
+
+pub use arrow::{adapt_batch, arrow_field, arrow_schema};
+pub use field::{Field, FieldType, Mode, RangeElement, TableSchema};

@@ -1,0 +1,20 @@
+//! State: datasets, tables and their rows, with every version kept for time travel.
+//!
+//! Nothing here knows a protocol. A change is a list of [`Mutation`]s that one
+//! closure computes under the writer's lock, so that checks and changes are one
+//! step, readers see all of it or nothing, and a journal can write it as one unit.
+
+mod dataset;
+mod reference;
+mod segment;
+mod state;
+mod table;
+
+pub use dataset::Dataset;
+pub use reference::{DatasetRef, TableRef};
+pub use segment::Segment;
+pub use state::{Mutation, State, Store, StoreOptions};
+pub use table::{
+    ClusteringSpec, RangePartitioning, Snapshot, Table, TableKind, TableMeta, TimePartitioning,
+    View,
+};
