@@ -1,5 +1,6 @@
 //! Meaning without protocol: what a query, a load or a restriction does to the store.
 
+pub mod functions;
 mod request;
 
 pub use request::{
