@@ -1,2 +1,2 @@
 //! slt
-fn main(){}
+fn main() {}

@@ -1,2 +1,2 @@
 //! dfbq
-fn main(){}
+fn main() {}

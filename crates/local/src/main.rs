@@ -1,2 +1,2 @@
 //! bigquery-local
-fn main(){}
+fn main() {}

@@ -4,9 +4,13 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 
-use arrow::array::{Array, ArrayRef, ListArray, RecordBatch, RecordBatchOptions, StructArray, new_null_array};
+use arrow::array::{
+    Array, ArrayRef, ListArray, RecordBatch, RecordBatchOptions, StructArray, new_null_array,
+};
 use arrow::buffer::OffsetBuffer;
-use arrow::datatypes::{DataType, Field as ArrowField, Fields, IntervalUnit, Schema, SchemaRef, TimeUnit};
+use arrow::datatypes::{
+    DataType, Field as ArrowField, Fields, IntervalUnit, Schema, SchemaRef, TimeUnit,
+};
 
 use super::field::{Field, FieldType, Mode, TableSchema};
 use crate::error::{Result, ServiceError};

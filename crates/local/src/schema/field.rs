@@ -111,7 +111,7 @@ pub enum Mode {
 }
 
 /// One column, or one field of a STRUCT.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(try_from = "JsonField", into = "JsonField")]
 pub struct Field {
     /// Name, case as given.

@@ -18,11 +18,26 @@ pub(super) struct JsonField {
     fields: Option<Vec<Field>>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     description: Option<String>,
-    #[serde(default, skip_serializing_if = "Option::is_none", deserialize_with = "int_text", serialize_with = "text")]
+    #[serde(
+        default,
+        skip_serializing_if = "Option::is_none",
+        deserialize_with = "int_text",
+        serialize_with = "text"
+    )]
     max_length: Option<i64>,
-    #[serde(default, skip_serializing_if = "Option::is_none", deserialize_with = "int_text", serialize_with = "text")]
+    #[serde(
+        default,
+        skip_serializing_if = "Option::is_none",
+        deserialize_with = "int_text",
+        serialize_with = "text"
+    )]
     precision: Option<i64>,
-    #[serde(default, skip_serializing_if = "Option::is_none", deserialize_with = "int_text", serialize_with = "text")]
+    #[serde(
+        default,
+        skip_serializing_if = "Option::is_none",
+        deserialize_with = "int_text",
+        serialize_with = "text"
+    )]
     scale: Option<i64>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     default_value_expression: Option<String>,
@@ -30,7 +45,12 @@ pub(super) struct JsonField {
     rounding_mode: Option<String>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     collation: Option<String>,
-    #[serde(default, skip_serializing_if = "Option::is_none", deserialize_with = "int_text", serialize_with = "text")]
+    #[serde(
+        default,
+        skip_serializing_if = "Option::is_none",
+        deserialize_with = "int_text",
+        serialize_with = "text"
+    )]
     timestamp_precision: Option<i64>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     range_element_type: Option<JsonRangeElement>,
@@ -55,7 +75,9 @@ fn int_text<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<i64>, D
             .parse()
             .map(Some)
             .map_err(|_| serde::de::Error::custom(format!("{s:?} is not a 64-bit integer"))),
-        Some(other) => Err(serde::de::Error::custom(format!("{other} is not an integer"))),
+        Some(other) => Err(serde::de::Error::custom(format!(
+            "{other} is not an integer"
+        ))),
     }
 }
 

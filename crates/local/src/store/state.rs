@@ -176,10 +176,7 @@ impl Store {
 
     /// Changes the state: `plan` checks and says what to do while no other change
     /// can happen, then all of it happens, with one commit time.
-    pub fn commit<R>(
-        &self,
-        plan: impl FnOnce(&State) -> Result<(Vec<Mutation>, R)>,
-    ) -> Result<R> {
+    pub fn commit<R>(&self, plan: impl FnOnce(&State) -> Result<(Vec<Mutation>, R)>) -> Result<R> {
         let mut last = self.last_commit.lock();
         let (mutations, result) = plan(&self.state.read())?;
         let now = micros_now().max(*last + 1);
