@@ -7,6 +7,7 @@
 //! | [`store`] | datasets, tables, rows and their versions; no protocol |
 //! | [`engine`] | what a query, a load or a restriction means; no protocol |
 //! | [`error`] | errors in the service's words |
+//! | [`value`] | text, JSON and Arrow forms of values |
 //! | [`server`] | listeners |
 
 pub mod engine;
@@ -14,5 +15,6 @@ pub mod error;
 pub mod schema;
 pub mod server;
 pub mod store;
+pub mod value;
 
 pub use server::{LocalBigQuery, LocalOptions, Service};
