@@ -8,10 +8,12 @@
 //! | [`engine`] | what a query, a load or a restriction means; no protocol |
 //! | [`error`] | errors in the service's words |
 //! | [`value`] | text, JSON and Arrow forms of values |
+//! | [`grpc`] | the Storage API |
 //! | [`server`] | listeners |
 
 pub mod engine;
 pub mod error;
+pub mod grpc;
 pub mod schema;
 pub mod server;
 pub mod store;

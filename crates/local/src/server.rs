@@ -3,6 +3,7 @@
 use std::net::SocketAddr;
 use std::sync::Arc;
 
+use crate::grpc::ReadSessions;
 use crate::store::{Store, StoreOptions};
 
 /// Where and how an embedded BigQuery listens.
@@ -41,6 +42,8 @@ impl Default for LocalOptions {
 pub struct Service {
     /// Datasets and tables.
     pub store: Arc<Store>,
+    /// Read sessions.
+    pub read: ReadSessions,
     /// As given at the start.
     pub options: LocalOptions,
 }
@@ -59,6 +62,7 @@ impl LocalBigQuery {
     pub async fn start(options: LocalOptions) -> std::io::Result<Self> {
         let service = Arc::new(Service {
             store: Arc::new(Store::in_memory(StoreOptions::default())),
+            read: ReadSessions::default(),
             options,
         });
         let (rest, grpc, storage) = (

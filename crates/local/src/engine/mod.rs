@@ -2,6 +2,7 @@
 
 pub mod functions;
 mod request;
+pub mod restriction;
 
 pub use request::{
     DdlOutcome, DmlStats, QueryOutcome, QueryParameter, QueryRequest, StatementOutcome,

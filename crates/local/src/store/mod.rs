@@ -13,6 +13,7 @@ mod table;
 pub use dataset::Dataset;
 pub use reference::{DatasetRef, TableRef};
 pub use segment::Segment;
+pub(crate) use state::micros_now;
 pub use state::{Mutation, State, Store, StoreOptions};
 pub use table::{
     ClusteringSpec, RangePartitioning, Snapshot, Table, TableKind, TableMeta, TimePartitioning,

@@ -1,0 +1,18 @@
+//! The Storage API over gRPC: one module per service.
+
+mod read;
+mod serve;
+
+pub use read::{Clock, ReadSessions, SessionRecord};
+pub use serve::serve;
+
+/// Google's messages.
+pub(crate) mod proto {
+    pub(crate) use googleapis_storage::google::cloud::bigquery::storage::v1::*;
+}
+
+/// The service traits that `build.rs` describes.
+#[allow(missing_docs, unreachable_pub, clippy::all)]
+mod generated {
+    tonic::include_proto!("google.cloud.bigquery.storage.v1.BigQueryRead");
+}
