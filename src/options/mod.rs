@@ -1,0 +1,22 @@
+//! Options: said in SQL, in Rust, in the session or on the command line, and
+//! checked in one place.
+//!
+//! [`registry`] has a row for each option. [`RawOptions`] holds what was said,
+//! [`Options`] what it means after every check, and [`BigQueryOptions`] puts
+//! session defaults behind `SET bigquery.<name> = …`.
+
+mod endpoint;
+mod raw;
+pub mod registry;
+mod resolved;
+mod set;
+mod suggest;
+mod values;
+
+pub use endpoint::EndpointUrl;
+pub use raw::RawOptions;
+pub use resolved::{
+    Compression, ConnectionOptions, CredentialsOptions, CredentialsSource, Executables, Options,
+    ScanOptions, TableOptions, TimestampPrecision,
+};
+pub use set::BigQueryOptions;

@@ -1,0 +1,507 @@
+//! The table of options: one row each, feeding parsing, `SET`, the
+//! documentation and the texts of errors.
+
+use super::suggest;
+use super::values;
+use crate::error::{Error, Result};
+
+/// One option.
+#[derive(Debug)]
+pub struct OptionRow {
+    /// The canonical name, dotted snake_case.
+    pub name: &'static str,
+    /// Other names that mean the same.
+    pub spellings: &'static [&'static str],
+    /// What applies when nothing is said, as text for people.
+    pub default: &'static str,
+    /// What it does.
+    pub meaning: &'static str,
+    /// How its value is written.
+    pub form: ValueForm,
+    /// Where it may be said.
+    pub scope: Scope,
+    /// Whether this version acts on it.
+    pub stage: Stage,
+    /// Whether its value may be shown.
+    pub display: Display,
+}
+
+/// How the value of an option is written.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum ValueForm {
+    /// Any text but the empty one.
+    Text,
+    /// `true` or `false`.
+    Switch,
+    /// A whole number within bounds, both included.
+    Count {
+        /// The least number allowed.
+        min: u64,
+        /// The greatest number allowed.
+        max: u64,
+    },
+    /// A number between 0 and 100.
+    Percentage,
+    /// A duration above zero, as `10 s`.
+    Duration,
+    /// A duration, zero included.
+    DurationOrZero,
+    /// A number of bytes, as `16 MiB`.
+    Size,
+    /// One of a few words.
+    Choice(&'static [&'static str]),
+    /// An instant in ISO-8601.
+    Instant,
+    /// A list of `key=value`.
+    Map,
+    /// The address of a server, as `http://127.0.0.1:9050`.
+    Address,
+}
+
+impl ValueForm {
+    /// What may be written, for errors and the documentation.
+    pub fn allowed(self) -> String {
+        match self {
+            ValueForm::Text => "any text".into(),
+            ValueForm::Switch => "true or false".into(),
+            ValueForm::Count { min, max } => format!("a whole number from {min} to {max}"),
+            ValueForm::Percentage => "a number from 0 to 100".into(),
+            ValueForm::Duration => {
+                "a duration above zero such as '500 ms', '10 s', '2 min' or '1 h'".into()
+            }
+            ValueForm::DurationOrZero => {
+                "a duration such as '0 s', '500 ms', '10 s', '2 min' or '1 h'".into()
+            }
+            ValueForm::Size => "a size such as '512 KiB', '16 MiB' or '10 GB'".into(),
+            ValueForm::Choice(words) => match words {
+                [] => "nothing".into(),
+                [only] => format!("'{only}'"),
+                [first @ .., last] => {
+                    let first: Vec<String> = first.iter().map(|w| format!("'{w}'")).collect();
+                    format!("{} or '{last}'", first.join(", "))
+                }
+            },
+            ValueForm::Instant => "an ISO-8601 time such as '2024-05-01T12:00:00Z'".into(),
+            ValueForm::Map => "a list of key=value such as 'team=data, stage=test'".into(),
+            ValueForm::Address => "an address such as 'http://127.0.0.1:9050'".into(),
+        }
+    }
+
+    /// Whether `value` is written as this form wants it. Forms whose values
+    /// have rules of their own (addresses) are judged where they are resolved.
+    fn accepts(self, value: &str) -> bool {
+        match self {
+            ValueForm::Text | ValueForm::Address => !value.is_empty(),
+            ValueForm::Switch => values::switch(value).is_some(),
+            ValueForm::Count { min, max } => {
+                values::count(value).is_some_and(|n| (min..=max).contains(&n))
+            }
+            ValueForm::Percentage => values::percentage(value).is_some(),
+            ValueForm::Duration => values::duration(value).is_some_and(|d| !d.is_zero()),
+            ValueForm::DurationOrZero => values::duration(value).is_some(),
+            ValueForm::Size => values::size(value).is_some(),
+            ValueForm::Choice(words) => words.iter().any(|word| word.eq_ignore_ascii_case(value)),
+            ValueForm::Instant => values::instant(value).is_some(),
+            ValueForm::Map => values::map(value).is_some(),
+        }
+    }
+}
+
+/// Where an option may be said.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Scope {
+    /// Of one table: in its `OPTIONS`, not as a session default.
+    Table,
+    /// Of a table, or as a session default with `SET`.
+    Session,
+}
+
+/// Whether this version acts on an option.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Stage {
+    /// It does.
+    Ready,
+    /// The option is decided, and what it belongs to is not there yet, so
+    /// saying it is an error rather than ignored. The text names that feature.
+    Planned(&'static str),
+}
+
+/// Whether the value of an option may be shown.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Display {
+    /// It may.
+    Shown,
+    /// Only that it is set: it says where credentials are.
+    Hidden,
+}
+
+impl OptionRow {
+    /// Checks how a value is written.
+    ///
+    /// # Errors
+    /// Names the option, the value and what is allowed.
+    pub fn check(&self, value: &str) -> Result<()> {
+        if self.form.accepts(value) {
+            return Ok(());
+        }
+        Err(self.refused(value, &self.form.allowed()))
+    }
+
+    /// The error for a value that the option cannot have.
+    pub(super) fn refused(&self, value: &str, allowed: &str) -> Error {
+        let name = self.name;
+        Error::configuration(match self.display {
+            Display::Shown => {
+                format!("option '{name}' cannot be '{value}': it must be {allowed}")
+            }
+            Display::Hidden => {
+                format!("the value of option '{name}' is refused: it must be {allowed}")
+            }
+        })
+    }
+}
+
+/// The row of a name in any of its spellings: case does not matter, `-` and
+/// `_` are the same, and a prefix `format.` or `bigquery.` is skipped.
+///
+/// # Errors
+/// An unknown name; the error suggests the nearest known one.
+pub fn find(name: &str) -> Result<&'static OptionRow> {
+    let canonical = canonical(name);
+    let row = REGISTRY.iter().find(|row| {
+        row.name == canonical || row.spellings.iter().any(|spelling| *spelling == canonical)
+    });
+    if let Some(row) = row {
+        return Ok(row);
+    }
+    if canonical.starts_with("sink.") {
+        return Err(Error::configuration(format!(
+            "option '{canonical}' belongs to writing, which this version does not do yet: \
+             leave it out"
+        )));
+    }
+    let names = REGISTRY
+        .iter()
+        .flat_map(|row| std::iter::once(row.name).chain(row.spellings.iter().copied()));
+    Err(Error::configuration(
+        match suggest::nearest(&canonical, names) {
+            Some(nearest) => {
+                format!("there is no option '{canonical}': did you mean '{nearest}'?")
+            }
+            None => format!("there is no option '{canonical}': docs/options.md lists the options"),
+        },
+    ))
+}
+
+fn canonical(name: &str) -> String {
+    let name = name.trim().to_lowercase().replace('-', "_");
+    let mut rest = name.as_str();
+    while let Some(after) = rest
+        .strip_prefix("format.")
+        .or_else(|| rest.strip_prefix("bigquery."))
+    {
+        rest = after;
+    }
+    rest.to_string()
+}
+
+/// Declares the rows, each as a constant and all of them as [`REGISTRY`].
+macro_rules! options {
+    ($($constant:ident = $name:literal $(or $spelling:literal)* {
+        $default:literal, $form:expr, $scope:ident, $stage:expr, $display:ident, $meaning:literal
+    })*) => {
+        $(
+            #[doc = concat!("`", $name, "`: ", $meaning)]
+            pub static $constant: OptionRow = OptionRow {
+                name: $name,
+                spellings: &[$($spelling),*],
+                default: $default,
+                meaning: $meaning,
+                form: $form,
+                scope: Scope::$scope,
+                stage: $stage,
+                display: Display::$display,
+            };
+        )*
+
+        /// Every option, in the order of the documentation.
+        pub static REGISTRY: &[&OptionRow] = &[$(&$constant),*];
+    };
+}
+
+/// The greatest number of streams that the protocol can ask for.
+const MAX_STREAMS: u64 = i32::MAX as u64;
+
+const QUERY_SOURCE: Stage = Stage::Planned("reading the result of a query");
+const VIEWS: Stage = Stage::Planned("reading views");
+
+options! {
+    PROJECT = "project" or "project_id" {
+        "from LOCATION", ValueForm::Text, Session, Stage::Ready, Shown,
+        "the project that holds the table"
+    }
+    DATASET = "dataset" or "dataset_id" {
+        "from LOCATION", ValueForm::Text, Table, Stage::Ready, Shown,
+        "the dataset that holds the table"
+    }
+    TABLE = "table" or "table_id" {
+        "from LOCATION", ValueForm::Text, Table, Stage::Ready, Shown,
+        "the table"
+    }
+    BILLING_PROJECT = "billing_project" or "quota_project" {
+        "the table's project", ValueForm::Text, Session, Stage::Ready, Shown,
+        "the project that pays: parent of read sessions and jobs, quota project of requests"
+    }
+    LOCATION = "location" {
+        "the dataset's", ValueForm::Text, Session, Stage::Ready, Shown,
+        "the region of jobs, such as US or europe-west3"
+    }
+    REST_ENDPOINT = "rest_endpoint" {
+        "https://bigquery.googleapis.com", ValueForm::Address, Session, Stage::Ready, Shown,
+        "address of the REST interface, for a local server or a private endpoint"
+    }
+    GRPC_ENDPOINT = "grpc_endpoint" {
+        "https://bigquerystorage.googleapis.com", ValueForm::Address, Session, Stage::Ready, Shown,
+        "address of the Storage Read and Write interfaces"
+    }
+    STORAGE_ENDPOINT = "storage_endpoint" {
+        "https://storage.googleapis.com", ValueForm::Address, Session, Stage::Ready, Shown,
+        "address of Cloud Storage"
+    }
+    ALLOW_PLAINTEXT = "allow_plaintext" {
+        "false", ValueForm::Switch, Session, Stage::Ready, Shown,
+        "allow http:// endpoints on other machines; this machine's are always allowed"
+    }
+    CREDENTIALS = "credentials" {
+        "adc; anonymous when the endpoints are local",
+        ValueForm::Choice(&["adc", "anonymous", "key_file", "impersonate"]),
+        Session, Stage::Ready, Shown,
+        "where the identity comes from: application-default credentials (an access token in \
+         GOOGLE_OAUTH_ACCESS_TOKEN comes first), none (local endpoints only), a service account's \
+         key file, or a service account to act as"
+    }
+    CREDENTIALS_KEY_FILE = "credentials.key_file" or "key_file" {
+        "none", ValueForm::Text, Session, Stage::Ready, Hidden,
+        "path of a service account's JSON key, read when first needed; implies credentials key_file"
+    }
+    CREDENTIALS_IMPERSONATE = "credentials.impersonate" or "impersonate" {
+        "none", ValueForm::Text, Session, Stage::Ready, Shown,
+        "e-mail of the service account to act as, from application-default credentials or the key \
+         file; implies credentials impersonate"
+    }
+    CREDENTIALS_ALLOW_EXECUTABLES = "credentials.allow_executables" {
+        "false", ValueForm::Switch, Session, Stage::Ready, Shown,
+        "accept external-account configurations that run a program to get a token"
+    }
+    JOB_LABELS = "job_labels" {
+        "none", ValueForm::Map, Session, Stage::Planned("running jobs"), Shown,
+        "labels on jobs"
+    }
+    TRACE_ID = "trace_id" {
+        "none", ValueForm::Text, Session, Stage::Ready, Shown,
+        "text of up to 256 bytes that the service logs with each session"
+    }
+    SCAN_ROW_RESTRICTION = "scan.row_restriction" or "row_restriction" {
+        "none", ValueForm::Text, Table, Stage::Ready, Shown,
+        "a GoogleSQL condition that rows must meet, ANDed with the query's own"
+    }
+    SCAN_PUSHDOWN_FILTERS = "scan.pushdown_filters" {
+        "true", ValueForm::Switch, Session, Stage::Ready, Shown,
+        "send the query's conditions to BigQuery where that is sound"
+    }
+    SCAN_DYNAMIC_FILTERS = "scan.dynamic_filters" {
+        "true", ValueForm::Switch, Session, Stage::Planned("late filters"), Shown,
+        "send the keys of a hash join's build side to BigQuery"
+    }
+    SCAN_DYNAMIC_FILTER_WAIT = "scan.dynamic_filter_wait" {
+        "10 s", ValueForm::DurationOrZero, Session, Stage::Planned("late filters"), Shown,
+        "how long a session waits for those keys"
+    }
+    SCAN_DYNAMIC_FILTER_MAX_VALUES = "scan.dynamic_filter_max_values" {
+        "10,000", ValueForm::Count { min: 0, max: 1_000_000 }, Session,
+        Stage::Planned("late filters"), Shown,
+        "beyond this many keys only their bounds are sent"
+    }
+    SCAN_MAX_STREAM_COUNT = "scan.max_stream_count" {
+        "0", ValueForm::Count { min: 0, max: MAX_STREAMS }, Session, Stage::Ready, Shown,
+        "greatest number of streams of a session; 0 leaves it to the service"
+    }
+    SCAN_PREFERRED_MIN_STREAM_COUNT = "scan.preferred_min_stream_count" {
+        "twice the target partitions", ValueForm::Count { min: 0, max: MAX_STREAMS }, Session,
+        Stage::Ready, Shown,
+        "number of streams to ask for; the service gives as many as the data allows"
+    }
+    SCAN_COMPRESSION = "scan.compression" {
+        "lz4", ValueForm::Choice(&["none", "lz4", "zstd", "lz4_response"]), Session, Stage::Ready,
+        Shown,
+        "compression on the wire: of Arrow buffers (lz4, zstd) or of whole responses (lz4_response)"
+    }
+    SCAN_SNAPSHOT_TIME = "scan.snapshot_time" {
+        "now", ValueForm::Instant, Session, Stage::Ready, Shown,
+        "read the table as it was then, within its time-travel window; UTC unless an offset is given"
+    }
+    SCAN_SAMPLE_PERCENTAGE = "scan.sample_percentage" {
+        "none", ValueForm::Percentage, Table, Stage::Ready, Shown,
+        "read about this share of the table's blocks"
+    }
+    SCAN_TIMESTAMP_PRECISION = "scan.timestamp_precision" {
+        "micros", ValueForm::Choice(&["micros", "nanos", "picos"]), Session, Stage::Ready, Shown,
+        "how TIMESTAMP(12) columns arrive: microseconds, nanoseconds, or text with picoseconds"
+    }
+    SCAN_QUERY = "scan.query" {
+        "none", ValueForm::Text, Table, QUERY_SOURCE, Shown,
+        "a GoogleSQL query whose result is the table"
+    }
+    SCAN_QUERY_LOCATION = "scan.query_location" {
+        "location", ValueForm::Text, Session, QUERY_SOURCE, Shown,
+        "the region of the query's job"
+    }
+    SCAN_QUERY_RESULT_DATASET = "scan.query_result_dataset" {
+        "the service's hidden one", ValueForm::Text, Session, QUERY_SOURCE, Shown,
+        "dataset for the query's result"
+    }
+    SCAN_REUSE_QUERY_RESULT_WITHIN = "scan.reuse_query_result_within" {
+        "none", ValueForm::Duration, Session, QUERY_SOURCE, Shown,
+        "reuse a result that is at most this old, up to 24 h; needs a location"
+    }
+    SCAN_MATERIALIZE_VIEWS = "scan.materialize_views" {
+        "false", ValueForm::Switch, Session, VIEWS, Shown,
+        "read views by running a query"
+    }
+    SCAN_MAX_BYTES_SCANNED = "scan.max_bytes_scanned" {
+        "none", ValueForm::Size, Session, Stage::Ready, Shown,
+        "refuse a session that would scan more, naming the estimate"
+    }
+    SCAN_RETRY_MAX_ATTEMPTS = "scan.retry_max_attempts" {
+        "25", ValueForm::Count { min: 1, max: 1_000_000 }, Session, Stage::Ready, Shown,
+        "attempts in a row without a new row before a stream fails"
+    }
+    SCAN_IDLE_TIMEOUT = "scan.idle_timeout" {
+        "5 min", ValueForm::Duration, Session, Stage::Ready, Shown,
+        "a stream that is silent for this long is opened again where it stopped"
+    }
+    SCAN_PARTITION_COLUMNS = "scan.partition_columns" {
+        "false", ValueForm::Switch, Session, Stage::Planned("partition columns"), Shown,
+        "show _PARTITIONTIME and _PARTITIONDATE where the table has them"
+    }
+}
+
+/// The documentation's table of options, in Markdown.
+pub fn markdown() -> String {
+    let mut text = String::from(
+        "# Options\n\n\
+         The same names serve `CREATE EXTERNAL TABLE … OPTIONS (…)`, the Rust interface and, where \
+         the last column says so, session defaults (`SET bigquery.<name> = …`). Case does not \
+         matter, `-` and `_` are the same, and the prefixes `bigquery.` and `format.` may be \
+         written. A name that does not exist, a value that is not allowed, or a pair that cannot \
+         go together is an error at planning.\n\n\
+         Durations read like `500 ms`, `10 s`, `2 min`, `1 h`; sizes like `512 KiB`, `16 MiB`; \
+         lists are separated by `,` or `;`; maps are lists of `key=value`.\n\n\
+         | option | default | meaning | allowed | SET |\n\
+         |---|---|---|---|---|\n",
+    );
+    for row in REGISTRY {
+        let names: Vec<String> = std::iter::once(row.name)
+            .chain(row.spellings.iter().copied())
+            .map(|name| format!("`{name}`"))
+            .collect();
+        let meaning = match row.stage {
+            Stage::Ready => row.meaning.to_string(),
+            Stage::Planned(feature) => {
+                format!(
+                    "{} (planned with {feature}, refused until then)",
+                    row.meaning
+                )
+            }
+        };
+        let set = match row.scope {
+            Scope::Session => "yes",
+            Scope::Table => "no",
+        };
+        let allowed = row.form.allowed();
+        text.push_str(&format!(
+            "| {} | {} | {meaning} | {allowed} | {set} |\n",
+            names.join(", "),
+            row.default,
+        ));
+    }
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::collections::HashSet;
+
+    #[test]
+    fn names_and_spellings_are_canonical_and_unique() {
+        let mut seen = HashSet::new();
+        for row in REGISTRY {
+            for name in std::iter::once(&row.name).chain(row.spellings) {
+                assert_eq!(canonical(name), *name);
+                assert!(seen.insert(*name), "{name} twice");
+            }
+        }
+    }
+
+    #[test]
+    fn any_spelling_finds_the_row() {
+        for name in [
+            "scan.idle_timeout",
+            "SCAN.Idle-Timeout",
+            " format.scan.idle_timeout",
+            "bigquery.scan.idle-timeout",
+            "format.bigquery.scan.idle_timeout",
+        ] {
+            assert_eq!(find(name).unwrap().name, "scan.idle_timeout", "{name}");
+        }
+        assert_eq!(find("key_file").unwrap().name, "credentials.key_file");
+    }
+
+    #[test]
+    fn an_unknown_name_gets_the_nearest_one() {
+        let error = find("billing-projct").unwrap_err();
+        assert_eq!(
+            error.message(),
+            "there is no option 'billing_projct': did you mean 'billing_project'?"
+        );
+        let error = find("colour").unwrap_err();
+        assert!(error.message().contains("docs/options.md"), "{error}");
+        let error = find("sink.write_method").unwrap_err();
+        assert!(error.message().contains("writing"), "{error}");
+    }
+
+    #[test]
+    fn a_wrong_value_is_named_with_what_is_allowed() {
+        for (row, value, allowed) in [
+            (&SCAN_IDLE_TIMEOUT, "10", "duration"),
+            (&SCAN_IDLE_TIMEOUT, "0 s", "duration above zero"),
+            (&SCAN_COMPRESSION, "gzip", "'zstd' or 'lz4_response'"),
+            (&SCAN_RETRY_MAX_ATTEMPTS, "0", "from 1 to"),
+            (&SCAN_PUSHDOWN_FILTERS, "maybe", "true or false"),
+            (&SCAN_SAMPLE_PERCENTAGE, "101", "0 to 100"),
+            (&SCAN_MAX_BYTES_SCANNED, "a lot", "size"),
+            (&SCAN_SNAPSHOT_TIME, "yesterday", "ISO-8601"),
+            (&JOB_LABELS, "x", "key=value"),
+        ] {
+            let error = row.check(value).unwrap_err();
+            for part in [row.name, value, allowed] {
+                assert!(error.message().contains(part), "{part}: {error}");
+            }
+        }
+    }
+
+    #[test]
+    fn the_documentation_is_this_table() {
+        let path = concat!(env!("CARGO_MANIFEST_DIR"), "/docs/options.md");
+        if std::env::var_os("UPDATE_DOCS").is_some() {
+            std::fs::write(path, markdown()).unwrap();
+        }
+        let written = std::fs::read_to_string(path).unwrap_or_default();
+        assert_eq!(
+            written,
+            markdown(),
+            "write docs/options.md anew: UPDATE_DOCS=1 cargo test the_documentation_is_this_table"
+        );
+    }
+}

@@ -1,0 +1,473 @@
+//! Options as they apply: typed, with defaults, checked against each other.
+
+use std::fmt;
+use std::path::PathBuf;
+use std::time::Duration;
+
+use chrono::{DateTime, Utc};
+
+use super::endpoint::{EndpointUrl, Plaintext};
+use super::raw::RawOptions;
+use super::registry::{self, OptionRow, Stage};
+use super::values;
+use crate::error::{Error, Result};
+
+/// Google's addresses.
+const GOOGLE_REST: &str = "https://bigquery.googleapis.com";
+const GOOGLE_GRPC: &str = "https://bigquerystorage.googleapis.com";
+const GOOGLE_STORAGE: &str = "https://storage.googleapis.com";
+
+/// The service keeps no more of a trace id than this
+/// (`ReadSession.trace_id`).
+const MAX_TRACE_ID_BYTES: usize = 256;
+
+/// Every option as it applies.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Options {
+    /// How to reach the service, and as whom.
+    pub connection: ConnectionOptions,
+    /// Which table.
+    pub table: TableOptions,
+    /// How to read.
+    pub scan: ScanOptions,
+}
+
+/// How to reach the service, and as whom.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ConnectionOptions {
+    /// The project that pays; where absent, the table's.
+    pub billing_project: Option<String>,
+    /// The region of jobs; where absent, the dataset's.
+    pub location: Option<String>,
+    /// The REST interface.
+    pub rest_endpoint: EndpointUrl,
+    /// The Storage Read and Write interfaces.
+    pub grpc_endpoint: EndpointUrl,
+    /// Cloud Storage.
+    pub storage_endpoint: EndpointUrl,
+    /// As whom.
+    pub credentials: CredentialsOptions,
+    /// Text of at most 256 bytes that the service logs with sessions.
+    pub trace_id: Option<String>,
+}
+
+impl Default for ConnectionOptions {
+    /// The service itself, as the application-default identity.
+    fn default() -> Self {
+        ConnectionOptions {
+            billing_project: None,
+            location: None,
+            rest_endpoint: EndpointUrl::google(GOOGLE_REST),
+            grpc_endpoint: EndpointUrl::google(GOOGLE_GRPC),
+            storage_endpoint: EndpointUrl::google(GOOGLE_STORAGE),
+            credentials: CredentialsOptions {
+                source: CredentialsSource::ApplicationDefault,
+                impersonate: None,
+                executables: Executables::Refused,
+            },
+            trace_id: None,
+        }
+    }
+}
+
+/// As whom requests are made.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct CredentialsOptions {
+    /// Where the identity comes from.
+    pub source: CredentialsSource,
+    /// The e-mail of a service account that this identity acts as.
+    pub impersonate: Option<String>,
+    /// What to do with external-account configurations that run programs.
+    pub executables: Executables,
+}
+
+/// Where an identity comes from.
+#[derive(Clone, PartialEq, Eq)]
+pub enum CredentialsSource {
+    /// Application-default credentials.
+    ApplicationDefault,
+    /// The JSON key of a service account, in the file of this path.
+    KeyFile(PathBuf),
+    /// Nowhere: requests carry no identity. Only for local servers.
+    Anonymous,
+}
+
+/// The path of a key file does not show.
+impl fmt::Debug for CredentialsSource {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            CredentialsSource::ApplicationDefault => "ApplicationDefault",
+            CredentialsSource::KeyFile(_) => "KeyFile(..)",
+            CredentialsSource::Anonymous => "Anonymous",
+        })
+    }
+}
+
+/// What to do with external-account configurations that run a program to get
+/// a token.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Executables {
+    /// Refuse them.
+    Refused,
+    /// Run the program.
+    Allowed,
+}
+
+/// Which table, as far as options say.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct TableOptions {
+    /// The project that holds the table.
+    pub project: Option<String>,
+    /// The dataset that holds the table.
+    pub dataset: Option<String>,
+    /// The table.
+    pub table: Option<String>,
+}
+
+/// How to read.
+#[derive(Debug, Clone, PartialEq)]
+pub struct ScanOptions {
+    /// A GoogleSQL condition that rows must meet besides the query's own.
+    pub row_restriction: Option<String>,
+    /// Whether conditions of the query go to BigQuery.
+    pub pushdown_filters: bool,
+    /// Greatest number of streams; 0 leaves it to the service.
+    pub max_stream_count: u32,
+    /// Number of streams to ask for; where absent, twice the target partitions.
+    pub preferred_min_stream_count: Option<u32>,
+    /// Compression on the wire.
+    pub compression: Compression,
+    /// The time as of which to read; where absent, now.
+    pub snapshot_time: Option<DateTime<Utc>>,
+    /// The share of blocks to read, 0 to 100.
+    pub sample_percentage: Option<f64>,
+    /// How TIMESTAMP(12) columns arrive.
+    pub timestamp_precision: TimestampPrecision,
+    /// Refuse a session that would scan more bytes than this.
+    pub max_bytes_scanned: Option<u64>,
+    /// Attempts in a row without a new row before a stream fails.
+    pub retry_max_attempts: u32,
+    /// A stream silent for this long is opened again where it stopped.
+    pub idle_timeout: Duration,
+}
+
+impl Default for ScanOptions {
+    fn default() -> Self {
+        ScanOptions {
+            row_restriction: None,
+            pushdown_filters: true,
+            max_stream_count: 0,
+            preferred_min_stream_count: None,
+            compression: Compression::default(),
+            snapshot_time: None,
+            sample_percentage: None,
+            timestamp_precision: TimestampPrecision::default(),
+            max_bytes_scanned: None,
+            retry_max_attempts: 25,
+            idle_timeout: Duration::from_secs(300),
+        }
+    }
+}
+
+/// Compression on the wire.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
+pub enum Compression {
+    /// None.
+    None,
+    /// LZ4 frames, one for each Arrow buffer. The default: it halves the
+    /// bytes of uncompressed Arrow and costs next to nothing to undo.
+    #[default]
+    Lz4,
+    /// Zstandard, one frame for each Arrow buffer.
+    Zstd,
+    /// One LZ4 block around each response.
+    Lz4Response,
+}
+
+/// How TIMESTAMP(12) columns arrive; columns of microseconds always arrive as
+/// such.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
+pub enum TimestampPrecision {
+    /// As microseconds.
+    #[default]
+    Micros,
+    /// As nanoseconds.
+    Nanos,
+    /// As ISO-8601 text with twelve fractional digits.
+    Picos,
+}
+
+impl Options {
+    /// What the options mean.
+    ///
+    /// # Errors
+    /// A pair that cannot go together, an address that is not allowed, or an
+    /// option that this version does not act on. The error names them.
+    pub fn resolve(raw: &RawOptions) -> Result<Self> {
+        check_pairs(raw)?;
+        for (name, _) in raw.iter() {
+            if let Stage::Planned(feature) = registry::find(name)?.stage {
+                return Err(Error::configuration(format!(
+                    "option '{name}' belongs to {feature}, which this version does not do yet: \
+                     leave it out"
+                )));
+            }
+        }
+        Ok(Options {
+            connection: connection(raw)?,
+            table: TableOptions {
+                project: text(raw, &registry::PROJECT),
+                dataset: text(raw, &registry::DATASET),
+                table: text(raw, &registry::TABLE),
+            },
+            scan: scan(raw),
+        })
+    }
+}
+
+/// The pairs that cannot go together whatever else is said.
+fn check_pairs(raw: &RawOptions) -> Result<()> {
+    use registry::{
+        SCAN_MATERIALIZE_VIEWS, SCAN_MAX_STREAM_COUNT, SCAN_PREFERRED_MIN_STREAM_COUNT, SCAN_QUERY,
+        SCAN_QUERY_LOCATION, SCAN_QUERY_RESULT_DATASET, SCAN_REUSE_QUERY_RESULT_WITHIN,
+        SCAN_SNAPSHOT_TIME,
+    };
+    let said = |row: &OptionRow| raw.get(row).is_some();
+    let views = is_on(raw, &SCAN_MATERIALIZE_VIEWS);
+    if said(&SCAN_QUERY) && views {
+        return Err(pair(
+            &SCAN_QUERY,
+            &SCAN_MATERIALIZE_VIEWS,
+            "a query and a view are two sources: keep one",
+        ));
+    }
+    if said(&SCAN_QUERY) && said(&SCAN_SNAPSHOT_TIME) {
+        return Err(pair(
+            &SCAN_SNAPSHOT_TIME,
+            &SCAN_QUERY,
+            "write FOR SYSTEM_TIME AS OF inside the query",
+        ));
+    }
+    for row in [
+        &SCAN_QUERY_LOCATION,
+        &SCAN_QUERY_RESULT_DATASET,
+        &SCAN_REUSE_QUERY_RESULT_WITHIN,
+    ] {
+        if said(row) && !said(&SCAN_QUERY) && !views {
+            return Err(Error::configuration(format!(
+                "option '{}' needs '{}' or '{}': without them no query runs",
+                row.name, SCAN_QUERY.name, SCAN_MATERIALIZE_VIEWS.name
+            )));
+        }
+    }
+    if let Some(window) = duration(raw, &SCAN_REUSE_QUERY_RESULT_WITHIN) {
+        if window > Duration::from_secs(24 * 3600) {
+            let value = raw.get(&SCAN_REUSE_QUERY_RESULT_WITHIN).unwrap_or_default();
+            return Err(SCAN_REUSE_QUERY_RESULT_WITHIN.refused(
+                value,
+                "at most 24 h, because BigQuery keeps results for a day",
+            ));
+        }
+        if !said(&SCAN_QUERY_LOCATION) && !said(&registry::LOCATION) {
+            return Err(Error::configuration(format!(
+                "option '{}' needs '{}': jobs are found again only in their region",
+                SCAN_REUSE_QUERY_RESULT_WITHIN.name, SCAN_QUERY_LOCATION.name
+            )));
+        }
+    }
+    let most = count(raw, &SCAN_MAX_STREAM_COUNT).unwrap_or(0);
+    if let Some(least) = count(raw, &SCAN_PREFERRED_MIN_STREAM_COUNT)
+        && most != 0
+        && least > most
+    {
+        return Err(pair(
+            &SCAN_PREFERRED_MIN_STREAM_COUNT,
+            &SCAN_MAX_STREAM_COUNT,
+            &format!("{least} is more than {most}"),
+        ));
+    }
+    Ok(())
+}
+
+fn pair(one: &OptionRow, other: &OptionRow, why: &str) -> Error {
+    Error::configuration(format!(
+        "options '{}' and '{}' cannot go together: {why}",
+        one.name, other.name
+    ))
+}
+
+fn connection(raw: &RawOptions) -> Result<ConnectionOptions> {
+    let plaintext = if is_on(raw, &registry::ALLOW_PLAINTEXT) {
+        Plaintext::Anywhere
+    } else {
+        Plaintext::LoopbackOnly
+    };
+    let endpoint = |row: &OptionRow, google| match raw.get(row) {
+        Some(text) => EndpointUrl::parse(row, text, plaintext),
+        None => Ok(EndpointUrl::google(google)),
+    };
+    let rest_endpoint = endpoint(&registry::REST_ENDPOINT, GOOGLE_REST)?;
+    let grpc_endpoint = endpoint(&registry::GRPC_ENDPOINT, GOOGLE_GRPC)?;
+    let storage_endpoint = endpoint(&registry::STORAGE_ENDPOINT, GOOGLE_STORAGE)?;
+    // Cloud Storage is used by none of the requests that need both others, so
+    // a local server without it is complete as long as nothing is staged.
+    let mut endpoints = vec![
+        (&registry::REST_ENDPOINT, &rest_endpoint),
+        (&registry::GRPC_ENDPOINT, &grpc_endpoint),
+    ];
+    if raw.get(&registry::STORAGE_ENDPOINT).is_some() {
+        endpoints.push((&registry::STORAGE_ENDPOINT, &storage_endpoint));
+    }
+    let credentials = credentials(raw, &endpoints)?;
+    let trace_id = text(raw, &registry::TRACE_ID);
+    if let Some(trace_id) = &trace_id
+        && trace_id.len() > MAX_TRACE_ID_BYTES
+    {
+        return Err(registry::TRACE_ID.refused(trace_id, "at most 256 bytes long"));
+    }
+    Ok(ConnectionOptions {
+        billing_project: text(raw, &registry::BILLING_PROJECT),
+        location: text(raw, &registry::LOCATION),
+        rest_endpoint,
+        grpc_endpoint,
+        storage_endpoint,
+        credentials,
+        trace_id,
+    })
+}
+
+/// The identity, checked against where it would be sent.
+fn credentials(
+    raw: &RawOptions,
+    endpoints: &[(&'static OptionRow, &EndpointUrl)],
+) -> Result<CredentialsOptions> {
+    use registry::{CREDENTIALS, CREDENTIALS_IMPERSONATE, CREDENTIALS_KEY_FILE};
+    let local = endpoints.iter().find(|(_, endpoint)| endpoint.is_local());
+    let google = endpoints.iter().find(|(_, endpoint)| !endpoint.is_local());
+    let key_file = raw.get(&CREDENTIALS_KEY_FILE).map(PathBuf::from);
+    let impersonate = text(raw, &CREDENTIALS_IMPERSONATE);
+    let said = raw.get(&CREDENTIALS).map(str::to_ascii_lowercase);
+    let needs = |what: &OptionRow| {
+        Err(Error::configuration(format!(
+            "option '{}' set to '{}' needs option '{}' beside it",
+            CREDENTIALS.name,
+            said.as_deref().unwrap_or_default(),
+            what.name
+        )))
+    };
+    let contradicts = |what: &OptionRow| {
+        Err(pair(
+            &CREDENTIALS,
+            what,
+            &format!("'{}' does not use it", said.as_deref().unwrap_or_default()),
+        ))
+    };
+    let source = match (said.as_deref(), key_file) {
+        (Some("key_file"), None) => return needs(&CREDENTIALS_KEY_FILE),
+        (Some("adc" | "anonymous"), Some(_)) => return contradicts(&CREDENTIALS_KEY_FILE),
+        (Some("adc" | "anonymous"), None) if impersonate.is_some() => {
+            return contradicts(&CREDENTIALS_IMPERSONATE);
+        }
+        (Some("impersonate"), _) if impersonate.is_none() => {
+            return needs(&CREDENTIALS_IMPERSONATE);
+        }
+        (_, Some(path)) => CredentialsSource::KeyFile(path),
+        (Some("anonymous"), None) => CredentialsSource::Anonymous,
+        (None, None) if google.is_none() && impersonate.is_none() => CredentialsSource::Anonymous,
+        (_, None) => CredentialsSource::ApplicationDefault,
+    };
+    if let (CredentialsSource::KeyFile(_), Some((endpoint, _))) = (&source, local) {
+        return Err(pair(
+            &CREDENTIALS_KEY_FILE,
+            endpoint,
+            "a local server needs no key, and must not see one; leave the key out",
+        ));
+    }
+    if let (Some(_), Some((endpoint, _))) = (&impersonate, local) {
+        return Err(pair(
+            &CREDENTIALS_IMPERSONATE,
+            endpoint,
+            "a local server needs no identity, and must not see one; leave it out",
+        ));
+    }
+    if let (CredentialsSource::Anonymous, Some((endpoint, address))) = (&source, google) {
+        return Err(Error::configuration(format!(
+            "option '{}' cannot be 'anonymous' with '{}' at {address}: only a local server \
+             answers without credentials",
+            CREDENTIALS.name, endpoint.name
+        )));
+    }
+    Ok(CredentialsOptions {
+        source,
+        impersonate,
+        executables: if is_on(raw, &registry::CREDENTIALS_ALLOW_EXECUTABLES) {
+            Executables::Allowed
+        } else {
+            Executables::Refused
+        },
+    })
+}
+
+fn scan(raw: &RawOptions) -> ScanOptions {
+    let defaults = ScanOptions::default();
+    ScanOptions {
+        row_restriction: text(raw, &registry::SCAN_ROW_RESTRICTION),
+        pushdown_filters: raw
+            .get(&registry::SCAN_PUSHDOWN_FILTERS)
+            .and_then(values::switch)
+            .unwrap_or(defaults.pushdown_filters),
+        max_stream_count: count(raw, &registry::SCAN_MAX_STREAM_COUNT)
+            .unwrap_or(defaults.max_stream_count),
+        preferred_min_stream_count: count(raw, &registry::SCAN_PREFERRED_MIN_STREAM_COUNT),
+        compression: match lower(raw, &registry::SCAN_COMPRESSION).as_deref() {
+            Some("none") => Compression::None,
+            Some("lz4") => Compression::Lz4,
+            Some("zstd") => Compression::Zstd,
+            Some("lz4_response") => Compression::Lz4Response,
+            _ => defaults.compression,
+        },
+        snapshot_time: raw
+            .get(&registry::SCAN_SNAPSHOT_TIME)
+            .and_then(values::instant),
+        sample_percentage: raw
+            .get(&registry::SCAN_SAMPLE_PERCENTAGE)
+            .and_then(values::percentage),
+        timestamp_precision: match lower(raw, &registry::SCAN_TIMESTAMP_PRECISION).as_deref() {
+            Some("micros") => TimestampPrecision::Micros,
+            Some("nanos") => TimestampPrecision::Nanos,
+            Some("picos") => TimestampPrecision::Picos,
+            _ => defaults.timestamp_precision,
+        },
+        max_bytes_scanned: raw
+            .get(&registry::SCAN_MAX_BYTES_SCANNED)
+            .and_then(values::size),
+        retry_max_attempts: count(raw, &registry::SCAN_RETRY_MAX_ATTEMPTS)
+            .unwrap_or(defaults.retry_max_attempts),
+        idle_timeout: duration(raw, &registry::SCAN_IDLE_TIMEOUT).unwrap_or(defaults.idle_timeout),
+    }
+}
+
+fn text(raw: &RawOptions, row: &OptionRow) -> Option<String> {
+    raw.get(row).map(str::to_string)
+}
+
+fn lower(raw: &RawOptions, row: &OptionRow) -> Option<String> {
+    raw.get(row).map(str::to_ascii_lowercase)
+}
+
+fn is_on(raw: &RawOptions, row: &OptionRow) -> bool {
+    raw.get(row).and_then(values::switch).unwrap_or(false)
+}
+
+fn count(raw: &RawOptions, row: &OptionRow) -> Option<u32> {
+    let count = values::count(raw.get(row)?)?;
+    Some(u32::try_from(count).expect("the registry bounds counts below 2^32"))
+}
+
+fn duration(raw: &RawOptions, row: &OptionRow) -> Option<Duration> {
+    raw.get(row).and_then(values::duration)
+}
+
+#[cfg(test)]
+#[path = "resolved_tests.rs"]
+mod tests;

@@ -1,0 +1,276 @@
+use super::*;
+
+fn resolve(pairs: &[(&str, &str)]) -> Result<Options> {
+    Options::resolve(&RawOptions::from_pairs(pairs.iter().copied())?)
+}
+
+/// The message of the error, which has to name each of the parts.
+fn refused(pairs: &[(&str, &str)], parts: &[&str]) -> String {
+    let error = resolve(pairs).expect_err("these options cannot go together");
+    assert_eq!(error.kind(), crate::error::ErrorKind::Configuration);
+    for part in parts {
+        assert!(error.message().contains(part), "no {part} in: {error}");
+    }
+    error.message().to_string()
+}
+
+const LOCAL: [(&str, &str); 2] = [
+    ("rest_endpoint", "http://127.0.0.1:9050"),
+    ("grpc_endpoint", "http://127.0.0.1:9060"),
+];
+
+fn with_local<'a>(more: &[(&'a str, &'a str)]) -> Vec<(&'a str, &'a str)> {
+    [&LOCAL[..], more].concat()
+}
+
+#[test]
+fn defaults_are_the_service_and_the_documented_numbers() {
+    let options = resolve(&[]).unwrap();
+    assert_eq!(options.connection, ConnectionOptions::default());
+    assert_eq!(options.scan, ScanOptions::default());
+    assert_eq!(options.table, TableOptions::default());
+    let connection = &options.connection;
+    assert_eq!(
+        connection.rest_endpoint.to_string(),
+        registry::REST_ENDPOINT.default
+    );
+    assert_eq!(
+        connection.grpc_endpoint.to_string(),
+        registry::GRPC_ENDPOINT.default
+    );
+    assert_eq!(
+        connection.storage_endpoint.to_string(),
+        registry::STORAGE_ENDPOINT.default
+    );
+}
+
+/// The defaults in the documentation are the ones in effect: saying them
+/// changes nothing.
+#[test]
+fn documented_defaults_are_the_ones_in_effect() {
+    let scan_defaults = [
+        &registry::SCAN_PUSHDOWN_FILTERS,
+        &registry::SCAN_MAX_STREAM_COUNT,
+        &registry::SCAN_COMPRESSION,
+        &registry::SCAN_TIMESTAMP_PRECISION,
+        &registry::SCAN_RETRY_MAX_ATTEMPTS,
+        &registry::SCAN_IDLE_TIMEOUT,
+    ];
+    let said: Vec<_> = scan_defaults
+        .iter()
+        .map(|row| (row.name, row.default))
+        .collect();
+    assert_eq!(resolve(&said).unwrap().scan, ScanOptions::default());
+}
+
+#[test]
+fn every_value_arrives() {
+    let options = resolve(&[
+        ("project", "p"),
+        ("dataset", "d"),
+        ("table", "t"),
+        ("billing_project", "b"),
+        ("location", "EU"),
+        ("trace_id", "me"),
+        ("scan.row_restriction", "a > 1"),
+        ("scan.pushdown_filters", "off"),
+        ("scan.max_stream_count", "8"),
+        ("scan.preferred_min_stream_count", "4"),
+        ("scan.compression", "ZSTD"),
+        ("scan.snapshot_time", "2024-05-01T12:00:00Z"),
+        ("scan.sample_percentage", "10"),
+        ("scan.timestamp_precision", "picos"),
+        ("scan.max_bytes_scanned", "1 GiB"),
+        ("scan.retry_max_attempts", "3"),
+        ("scan.idle_timeout", "10 s"),
+    ])
+    .unwrap();
+    assert_eq!(options.connection.billing_project.as_deref(), Some("b"));
+    assert_eq!(options.connection.location.as_deref(), Some("EU"));
+    assert_eq!(options.connection.trace_id.as_deref(), Some("me"));
+    assert_eq!(options.table.project.as_deref(), Some("p"));
+    assert_eq!(options.table.dataset.as_deref(), Some("d"));
+    assert_eq!(options.table.table.as_deref(), Some("t"));
+    assert_eq!(
+        options.scan,
+        ScanOptions {
+            row_restriction: Some("a > 1".into()),
+            pushdown_filters: false,
+            max_stream_count: 8,
+            preferred_min_stream_count: Some(4),
+            compression: Compression::Zstd,
+            snapshot_time: Some("2024-05-01T12:00:00Z".parse().unwrap()),
+            sample_percentage: Some(10.0),
+            timestamp_precision: TimestampPrecision::Picos,
+            max_bytes_scanned: Some(1 << 30),
+            retry_max_attempts: 3,
+            idle_timeout: Duration::from_secs(10),
+        }
+    );
+}
+
+#[test]
+fn what_is_planned_is_refused_rather_than_ignored() {
+    refused(&[("scan.query", "SELECT 1")], &["'scan.query'", "query"]);
+    refused(&[("job_labels", "a=b")], &["'job_labels'", "jobs"]);
+    refused(
+        &[("scan.dynamic_filter_wait", "1 s")],
+        &["'scan.dynamic_filter_wait'", "late filters"],
+    );
+}
+
+#[test]
+fn pairs_that_cannot_go_together() {
+    refused(
+        &[
+            ("scan.query", "SELECT 1"),
+            ("scan.materialize_views", "true"),
+        ],
+        &["'scan.query'", "'scan.materialize_views'"],
+    );
+    refused(
+        &[
+            ("scan.query", "SELECT 1"),
+            ("scan.snapshot_time", "2024-05-01"),
+        ],
+        &["'scan.query'", "'scan.snapshot_time'"],
+    );
+    for name in [
+        "scan.query_location",
+        "scan.query_result_dataset",
+        "scan.reuse_query_result_within",
+    ] {
+        refused(&[(name, "1 h")], &[name, "'scan.query'"]);
+    }
+    refused(
+        &[
+            ("scan.query", "SELECT 1"),
+            ("scan.reuse_query_result_within", "25 h"),
+            ("location", "EU"),
+        ],
+        &["'scan.reuse_query_result_within'", "25 h", "24 h"],
+    );
+    refused(
+        &[
+            ("scan.query", "SELECT 1"),
+            ("scan.reuse_query_result_within", "1 h"),
+        ],
+        &["'scan.reuse_query_result_within'", "'scan.query_location'"],
+    );
+    refused(
+        &[
+            ("scan.max_stream_count", "2"),
+            ("scan.preferred_min_stream_count", "3"),
+        ],
+        &[
+            "'scan.max_stream_count'",
+            "'scan.preferred_min_stream_count'",
+        ],
+    );
+    // Zero leaves the number to the service, so nothing exceeds it.
+    assert!(
+        resolve(&[
+            ("scan.max_stream_count", "0"),
+            ("scan.preferred_min_stream_count", "3"),
+        ])
+        .is_ok()
+    );
+}
+
+#[test]
+fn local_servers_need_no_credentials() {
+    let options = resolve(&LOCAL).unwrap();
+    assert_eq!(
+        options.connection.credentials.source,
+        CredentialsSource::Anonymous
+    );
+    let options = resolve(&with_local(&[("credentials", "adc")])).unwrap();
+    assert_eq!(
+        options.connection.credentials.source,
+        CredentialsSource::ApplicationDefault
+    );
+}
+
+#[test]
+fn anonymous_is_for_local_servers_only() {
+    refused(
+        &[("credentials", "anonymous")],
+        &["'credentials'", "rest_endpoint"],
+    );
+    refused(
+        &[("credentials", "anonymous"), LOCAL[0]],
+        &["'credentials'", "grpc_endpoint"],
+    );
+    refused(
+        &with_local(&[
+            ("credentials", "anonymous"),
+            ("storage_endpoint", "https://storage.googleapis.com"),
+        ]),
+        &["'credentials'", "storage_endpoint"],
+    );
+    // Half local, half Google: nothing says that requests go without identity.
+    let options = resolve(&LOCAL[..1]).unwrap();
+    assert_eq!(
+        options.connection.credentials.source,
+        CredentialsSource::ApplicationDefault
+    );
+}
+
+#[test]
+fn keys_never_go_to_local_servers() {
+    let message = refused(
+        &with_local(&[("credentials.key_file", "/home/me/secret.json")]),
+        &["'credentials.key_file'", "'rest_endpoint'"],
+    );
+    assert!(!message.contains("secret"), "{message}");
+    refused(
+        &with_local(&[("credentials.impersonate", "a@p.iam.gserviceaccount.com")]),
+        &["'credentials.impersonate'", "'rest_endpoint'"],
+    );
+}
+
+#[test]
+fn credentials_and_what_they_need() {
+    refused(
+        &[("credentials", "key_file")],
+        &["'credentials'", "'credentials.key_file'"],
+    );
+    refused(
+        &[("credentials", "impersonate")],
+        &["'credentials'", "'credentials.impersonate'"],
+    );
+    refused(
+        &[("credentials", "adc"), ("key_file", "/k.json")],
+        &["'credentials'", "'credentials.key_file'"],
+    );
+    refused(
+        &[("credentials", "adc"), ("impersonate", "a@b")],
+        &["'credentials'", "'credentials.impersonate'"],
+    );
+    let credentials = |pairs: &[(&str, &str)]| resolve(pairs).unwrap().connection.credentials;
+    assert_eq!(
+        credentials(&[("key_file", "/k.json")]).source,
+        CredentialsSource::KeyFile("/k.json".into())
+    );
+    let both = credentials(&[("key_file", "/k.json"), ("impersonate", "a@b")]);
+    assert_eq!(both.source, CredentialsSource::KeyFile("/k.json".into()));
+    assert_eq!(both.impersonate.as_deref(), Some("a@b"));
+    let impersonated = credentials(&[("credentials", "impersonate"), ("impersonate", "a@b")]);
+    assert_eq!(impersonated.source, CredentialsSource::ApplicationDefault);
+    assert_eq!(impersonated.executables, Executables::Refused);
+    let allowed = credentials(&[("credentials.allow_executables", "true")]);
+    assert_eq!(allowed.executables, Executables::Allowed);
+}
+
+#[test]
+fn the_path_of_a_key_does_not_show() {
+    let options = resolve(&[("key_file", "/home/me/secret.json")]).unwrap();
+    let shown = format!("{options:?}");
+    assert!(!shown.contains("secret"), "{shown}");
+}
+
+#[test]
+fn a_trace_id_is_bounded() {
+    let long = "x".repeat(257);
+    refused(&[("trace_id", &long)], &["'trace_id'", "256"]);
+}
