@@ -32,10 +32,29 @@
 //!   analyzer; an aggregate sees the rows that count, in order.
 //! - `count(*)` is `count` without arguments.
 
-use std::sync::Arc;
+mod array;
+mod cast;
+mod cast_format;
+mod catalogue;
+mod civil;
+mod coercion;
+mod decimal;
+mod interval;
+mod scalar;
+mod signature;
+mod text;
+mod types;
+mod value;
+
+use std::collections::HashMap;
+use std::sync::{Arc, LazyLock};
 
 use datafusion::logical_expr::{AggregateUDF, ScalarUDF, WindowUDF};
 use datafusion::scalar::ScalarValue;
+
+pub(crate) use catalogue::{FunctionKind, kind};
+pub(crate) use coercion::{Literalness, supertype};
+pub(crate) use types::SqlType;
 
 use crate::error::{Result, ServiceError};
 use crate::schema::Field;
@@ -76,13 +95,20 @@ pub struct Call {
 }
 
 /// What a failing conversion does.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum CastMode {
     /// Fails the query.
     Strict,
     /// Answers NULL.
     Safe,
 }
+
+static SCALARS: LazyLock<HashMap<&'static str, Arc<scalar::Definition>>> = LazyLock::new(|| {
+    catalogue::scalars()
+        .into_iter()
+        .map(|d| (d.name, Arc::new(d)))
+        .collect()
+});
 
 /// Finds the function called `name` (lower case) that takes `arguments`.
 ///
@@ -91,22 +117,29 @@ pub enum CastMode {
 /// `No matching signature for function F …` / `… for operator = …` for wrong
 /// argument types.
 pub fn resolve(name: &str, arguments: &[Argument]) -> Result<Call> {
-    let _ = arguments;
-    Err(ServiceError::unsupported(format_args!(
-        "Function {}",
-        name.to_ascii_uppercase()
-    )))
+    let arguments: Vec<signature::Argument> = arguments.iter().map(Into::into).collect();
+    if let Some(definition) = SCALARS.get(name) {
+        let resolved = definition.resolve(&arguments)?;
+        let (arguments, returns) = resolved.columns();
+        return Ok(Call {
+            function: Function::Scalar(scalar::bind(definition, resolved)),
+            arguments,
+            returns,
+        });
+    }
+    Err(match kind(name) {
+        Some(_) => {
+            ServiceError::unsupported(format_args!("Function {}", name.to_ascii_uppercase()))
+        }
+        None => ServiceError::invalid_query(format!("Function not found: {name}")),
+    })
 }
 
 /// The conversion from one type to another as a function of one argument, or of two
-/// or three with FORMAT: value, format string and time zone.
+/// or three with FORMAT: value, format string and time zone. A precision, scale or
+/// maximum length of `to` is checked.
 ///
 /// Errors: `Invalid cast from X to Y`.
 pub fn cast(from: &Field, to: &Field, mode: CastMode) -> Result<Arc<ScalarUDF>> {
-    let _ = mode;
-    Err(ServiceError::unsupported(format_args!(
-        "CAST from {} to {}",
-        from.sql_type(),
-        to.sql_type()
-    )))
+    cast::bind(from, to, mode)
 }

@@ -1,0 +1,208 @@
+//! Every GoogleSQL function name, and what this server does with it.
+
+use super::scalar::Definition;
+
+/// What a function name is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum FunctionKind {
+    /// A scalar function.
+    Scalar,
+    /// An aggregate function, which is an analytic function too when it has an
+    /// OVER clause.
+    Aggregate,
+    /// An analytic function, which needs an OVER clause.
+    Window,
+    /// Call syntax that the planner turns into something else (CAST, IF, …).
+    Syntax,
+    /// A function of GoogleSQL that this server lacks.
+    Refused,
+}
+
+/// Functions that are syntax of the planner's own.
+const SYNTAX: &[&str] = &[
+    "cast",
+    "safe_cast",
+    "if",
+    "ifnull",
+    "coalesce",
+    "nullif",
+    "array",
+    "unnest",
+    "exists",
+    "struct",
+    "grouping",
+    "offset",
+    "ordinal",
+    "safe_offset",
+    "safe_ordinal",
+    "rollup",
+    "cube",
+    "range_sessionize",
+    "interval",
+    "table",
+    "with",
+];
+
+/// Functions that GoogleSQL has and this server does not.
+const REFUSED: &[&str] = &[
+    "aead.decrypt_bytes",
+    "aead.decrypt_string",
+    "aead.encrypt",
+    "ai.classify",
+    "ai.generate",
+    "ai.generate_bool",
+    "ai.generate_double",
+    "ai.generate_int",
+    "ai.if",
+    "ai.score",
+    "appends",
+    "approx_count_distinct",
+    "approx_quantiles",
+    "approx_top_count",
+    "approx_top_sum",
+    "array_filter",
+    "array_transform",
+    "bag_of_words",
+    "bit_and",
+    "bit_or",
+    "bit_xor",
+    "changes",
+    "code_points_to_string",
+    "collate",
+    "contains_substr",
+    "cosine_distance",
+    "current_user",
+    "deterministic_decrypt_bytes",
+    "deterministic_decrypt_string",
+    "deterministic_encrypt",
+    "dlp_deterministic_decrypt",
+    "dlp_deterministic_encrypt",
+    "dlp_key_chain",
+    "edit_distance",
+    "euclidean_distance",
+    "external_object_transform",
+    "external_query",
+    "gap_fill",
+    "hll_count.extract",
+    "hll_count.init",
+    "hll_count.merge",
+    "hll_count.merge_partial",
+    "json_flatten",
+    "keys.add_key_from_raw_bytes",
+    "keys.keyset_chain",
+    "keys.keyset_from_json",
+    "keys.keyset_length",
+    "keys.keyset_to_json",
+    "keys.new_keyset",
+    "keys.new_wrapped_keyset",
+    "keys.rewrap_keyset",
+    "keys.rotate_keyset",
+    "keys.rotate_wrapped_keyset",
+    "kll_quantiles.extract_float64",
+    "kll_quantiles.extract_int64",
+    "kll_quantiles.extract_point_float64",
+    "kll_quantiles.extract_point_int64",
+    "kll_quantiles.init_float64",
+    "kll_quantiles.init_int64",
+    "kll_quantiles.merge_float64",
+    "kll_quantiles.merge_int64",
+    "kll_quantiles.merge_partial",
+    "kll_quantiles.merge_point_float64",
+    "kll_quantiles.merge_point_int64",
+    "ml.predict",
+    "net.host",
+    "net.ip_from_string",
+    "net.ip_net_mask",
+    "net.ip_to_string",
+    "net.ip_trunc",
+    "net.ipv4_from_int64",
+    "net.ipv4_to_int64",
+    "net.public_suffix",
+    "net.reg_domain",
+    "net.safe_ip_from_string",
+    "obj.fetch_metadata",
+    "obj.get_access_url",
+    "obj.get_read_url",
+    "obj.make_ref",
+    "search",
+    "s2_cellidfrompoint",
+    "s2_coveringcellids",
+    "st_angle",
+    "st_area",
+    "st_asbinary",
+    "st_asgeojson",
+    "st_azimuth",
+    "st_boundary",
+    "st_boundingbox",
+    "st_buffer",
+    "st_bufferwithtolerance",
+    "st_centroid",
+    "st_centroid_agg",
+    "st_closestpoint",
+    "st_clusterdbscan",
+    "st_contains",
+    "st_convexhull",
+    "st_coveredby",
+    "st_covers",
+    "st_difference",
+    "st_disjoint",
+    "st_distance",
+    "st_dump",
+    "st_dwithin",
+    "st_equals",
+    "st_extent",
+    "st_exteriorring",
+    "st_geogfrom",
+    "st_geogfromgeojson",
+    "st_geogfromwkb",
+    "st_geogpointfromgeohash",
+    "st_geohash",
+    "st_hausdorffdistance",
+    "st_hausdorffdwithin",
+    "st_interiorrings",
+    "st_intersection",
+    "st_intersects",
+    "st_intersectsbox",
+    "st_isvalid",
+    "st_length",
+    "st_lineinterpolatepoint",
+    "st_linelocatepoint",
+    "st_linesubstring",
+    "st_makeline",
+    "st_makepolygon",
+    "st_makepolygonoriented",
+    "st_maxdistance",
+    "st_perimeter",
+    "st_regionstats",
+    "st_simplify",
+    "st_snaptogrid",
+    "st_touches",
+    "st_union",
+    "st_union_agg",
+    "st_within",
+    "text_analyze",
+    "tf_idf",
+    "vector_search",
+];
+
+/// What GoogleSQL and this server know of a function name; `name` is in lower case.
+pub(crate) fn kind(name: &str) -> Option<FunctionKind> {
+    let has = |names: &[&str]| names.contains(&name);
+    if super::SCALARS.contains_key(name) {
+        Some(FunctionKind::Scalar)
+    } else if has(SYNTAX) {
+        Some(FunctionKind::Syntax)
+    } else if has(REFUSED) {
+        Some(FunctionKind::Refused)
+    } else {
+        None
+    }
+}
+
+/// Every scalar function and operator that is implemented.
+pub(crate) fn scalars() -> Vec<Definition> {
+    [super::interval::definitions()]
+        .into_iter()
+        .flatten()
+        .collect()
+}
