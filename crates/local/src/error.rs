@@ -10,14 +10,14 @@ use std::fmt;
 pub enum Reason {
     /// A malformed request or value.
     Invalid,
-    /// A request body that is no JSON.
-    ParseError,
     /// A malformed query, or one that failed while running.
     InvalidQuery,
     /// An operation that the object's contents forbid.
     ResourceInUse,
     /// A query or a restriction that needs too much.
     ResourcesExceeded,
+    /// A query that would be billed for more than its job allows.
+    BytesBilledLimitExceeded,
     /// The caller may not do this.
     AccessDenied,
     /// Too many requests in a short time.
@@ -49,10 +49,10 @@ impl Reason {
     pub fn as_str(self) -> &'static str {
         match self {
             Reason::Invalid => "invalid",
-            Reason::ParseError => "parseError",
             Reason::InvalidQuery => "invalidQuery",
             Reason::ResourceInUse => "resourceInUse",
             Reason::ResourcesExceeded => "resourcesExceeded",
+            Reason::BytesBilledLimitExceeded => "bytesBilledLimitExceeded",
             Reason::AccessDenied => "accessDenied",
             Reason::RateLimitExceeded => "rateLimitExceeded",
             Reason::QuotaExceeded => "quotaExceeded",
@@ -72,10 +72,10 @@ impl Reason {
     pub fn http_status(self) -> u16 {
         match self {
             Reason::Invalid
-            | Reason::ParseError
             | Reason::InvalidQuery
             | Reason::ResourceInUse
-            | Reason::ResourcesExceeded => 400,
+            | Reason::ResourcesExceeded
+            | Reason::BytesBilledLimitExceeded => 400,
             Reason::AccessDenied
             | Reason::RateLimitExceeded
             | Reason::QuotaExceeded

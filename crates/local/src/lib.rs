@@ -7,20 +7,18 @@
 //! | [`store`] | datasets, tables, rows and their versions; no protocol |
 //! | [`engine`] | what a query, a load or a restriction means; no protocol |
 //! | [`error`] | errors in the service's words |
+//! | [`jobs`] | queries, loads and copies: their states, statistics and results |
 //! | [`value`] | text, JSON and Arrow forms of values |
-//! | [`rest`] | REST v2 |
 //! | [`grpc`] | the Storage API |
-//! | [`gcs`] | the Cloud Storage API |
 //! | [`server`] | listeners |
 
 pub mod engine;
 pub mod error;
-pub mod gcs;
 pub mod grpc;
-pub mod rest;
+pub mod jobs;
 pub mod schema;
 pub mod server;
 pub mod store;
 pub mod value;
 
-pub use server::{Exposure, LocalBigQuery, LocalOptions, Service};
+pub use server::{LocalBigQuery, LocalOptions, Service};

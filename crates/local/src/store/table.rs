@@ -9,9 +9,9 @@ use parking_lot::RwLock;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
-use super::dataset::{Dataset, fresh_etag};
 use super::reference::TableRef;
 use super::segment::Segment;
+use super::state::new_etag;
 use crate::error::Result;
 use crate::schema::{TableSchema, adapt_batch, arrow_schema};
 
@@ -110,22 +110,19 @@ pub struct TableMeta {
 }
 
 impl TableMeta {
-    /// A relation of `schema` in `dataset`, created at `now` (milliseconds) with
-    /// the dataset's location and default expirations, and nothing else.
-    pub fn new(dataset: &Dataset, kind: TableKind, schema: Arc<TableSchema>, now: i64) -> Self {
-        let expires = matches!(kind, TableKind::Table);
+    /// A native table of `schema` made at `now` (milliseconds since the epoch), with
+    /// nothing else said about it.
+    pub fn new(schema: Arc<TableSchema>, location: impl Into<String>, now: i64) -> Self {
         Self {
+            kind: TableKind::Table,
             schema,
-            location: dataset.location.clone(),
+            location: location.into(),
             description: None,
             labels: BTreeMap::new(),
             creation_time: now,
             last_modified_time: now,
-            expiration_time: dataset
-                .default_table_expiration_ms()
-                .filter(|_| expires)
-                .map(|ms| now.saturating_add(ms)),
-            etag: fresh_etag(),
+            expiration_time: None,
+            etag: new_etag(),
             time_partitioning: None,
             range_partitioning: None,
             clustering: None,
@@ -134,19 +131,13 @@ impl TableMeta {
             foreign_keys: Vec::new(),
             max_staleness: None,
             extra: Map::new(),
-            kind,
         }
     }
 
-    /// Notes a change of metadata: a new etag and modification time.
+    /// Marks a change of metadata at `now` (milliseconds since the epoch).
     pub fn touch(&mut self, now: i64) {
-        self.etag = fresh_etag();
         self.last_modified_time = now;
-    }
-
-    /// Whether the table is gone at `now` (milliseconds).
-    pub fn is_expired(&self, now: i64) -> bool {
-        self.expiration_time.is_some_and(|at| at <= now)
+        self.etag = new_etag();
     }
 }
 
@@ -247,7 +238,6 @@ impl Table {
             schema,
             segments,
             version: rows.changed,
-            time: time.min(rows.changed),
         })
     }
 
@@ -304,8 +294,6 @@ pub struct Snapshot {
     pub segments: Vec<Arc<Segment>>,
     /// The table's `changed` when the snapshot was taken.
     pub version: i64,
-    /// The instant that the snapshot shows: [`Table::snapshot_at`] takes it again.
-    pub time: i64,
 }
 
 impl Snapshot {
@@ -317,11 +305,6 @@ impl Snapshot {
     /// Size of the rows' Arrow buffers in bytes.
     pub fn bytes(&self) -> usize {
         self.segments.iter().map(|s| s.bytes()).sum()
-    }
-
-    /// Size of the rows as the service counts it for `numBytes`.
-    pub fn logical_bytes(&self) -> u64 {
-        self.segments.iter().map(|s| s.logical_bytes()).sum()
     }
 
     /// All rows under this snapshot's schema.

@@ -1,0 +1,191 @@
+//! Avro object container files.
+
+use std::io::Cursor;
+use std::io::Read;
+
+use arrow_avro::reader::ReaderBuilder;
+use serde_json::Value;
+
+use super::avro_schema::{Rules, without_logical_types};
+use super::convert::{FileField, FileKind};
+use super::encoding::contents;
+use super::parquet::{columns_of, target_schema};
+use super::{Columns, FormatOptions, LoadFile, Loaded, reading};
+use crate::error::Result;
+
+const MAGIC: &[u8; 4] = b"Obj\x01";
+const SYNC: usize = 16;
+
+/// Rows that are decoded at a time.
+const BATCH_ROWS: usize = 8 * 1024;
+
+/// Reads Avro files. Columns match by name; the columns are those of the file whose
+/// name comes last.
+pub(super) fn read(
+    files: &[LoadFile],
+    options: &FormatOptions,
+    columns: Columns<'_>,
+) -> Result<Loaded> {
+    let rules = Rules::read(options)?;
+    let mut opened = Vec::with_capacity(files.len());
+    for file in files {
+        opened.push((file.name.as_str(), open(file, &rules)?));
+    }
+    let newest = opened
+        .iter()
+        .max_by_key(|(name, _)| *name)
+        .map(|(_, open)| open.fields.as_slice())
+        .unwrap_or_default();
+    let schema = target_schema(newest, columns);
+    let mut batches = Vec::new();
+    for (_, open) in &opened {
+        let input = Cursor::new(open.header.as_slice()).chain(Cursor::new(open.body.as_ref()));
+        let reader = ReaderBuilder::new()
+            .with_batch_size(BATCH_ROWS)
+            .build(input)
+            .map_err(failed)?;
+        for batch in reader {
+            let batch = batch.map_err(failed)?;
+            batches.push(columns_of(&batch, &open.fields, &schema, FileKind::Avro)?);
+        }
+    }
+    Ok(Loaded {
+        schema,
+        batches,
+        bad_records: 0,
+        errors: Vec::new(),
+    })
+}
+
+fn failed(error: impl std::fmt::Display) -> crate::error::ServiceError {
+    reading(format_args!(
+        "The Apache Avro library failed to read data with the following error: {error}"
+    ))
+}
+
+struct Open {
+    /// The file's header with a schema that has no logical types.
+    header: Vec<u8>,
+    /// The blocks.
+    body: bytes::Bytes,
+    fields: Vec<FileField>,
+}
+
+fn open(file: &LoadFile, rules: &Rules) -> Result<Open> {
+    let data = contents(file)?;
+    let mut header = Header {
+        data: &data,
+        at: MAGIC.len(),
+    };
+    let invalid = || {
+        reading(
+            "The Apache Avro library failed to parse the header with the following error: \
+             Invalid data file. Magic does not match.",
+        )
+    };
+    if !data.starts_with(MAGIC) {
+        return Err(invalid());
+    }
+    let entries = header.entries().ok_or_else(invalid)?;
+    let body = header.at.checked_add(SYNC).filter(|end| *end <= data.len());
+    let body = body.ok_or_else(invalid)?;
+    let schema = entries
+        .iter()
+        .find(|(key, _)| *key == b"avro.schema")
+        .and_then(|(_, value)| serde_json::from_slice::<Value>(value).ok())
+        .ok_or_else(invalid)?;
+    let fields = rules.columns(&schema)?;
+    let plain = without_logical_types(&schema).to_string();
+    let mut rewritten = MAGIC.to_vec();
+    long(&mut rewritten, entries.len());
+    for (key, value) in &entries {
+        let value = match *key {
+            b"avro.schema" => plain.as_bytes(),
+            _ => value,
+        };
+        for part in [key, value] {
+            long(&mut rewritten, part.len());
+            rewritten.extend_from_slice(part);
+        }
+    }
+    rewritten.push(0);
+    rewritten.extend_from_slice(&data[header.at..body]);
+    Ok(Open {
+        header: rewritten,
+        body: data.slice(body..),
+        fields,
+    })
+}
+
+/// Reads a header's metadata.
+struct Header<'a> {
+    data: &'a [u8],
+    at: usize,
+}
+
+type Entry<'a> = (&'a [u8], &'a [u8]);
+
+impl<'a> Header<'a> {
+    fn entries(&mut self) -> Option<Vec<Entry<'a>>> {
+        let mut entries = Vec::new();
+        loop {
+            let count = self.long()?;
+            if count == 0 {
+                return Some(entries);
+            }
+            if count < 0 {
+                // A negative count is followed by the block's size in bytes.
+                self.long()?;
+            }
+            for _ in 0..count.unsigned_abs() {
+                let key = self.bytes()?;
+                let value = self.bytes()?;
+                entries.push((key, value));
+            }
+        }
+    }
+
+    fn bytes(&mut self) -> Option<&'a [u8]> {
+        let length = usize::try_from(self.long()?).ok()?;
+        let end = self.at.checked_add(length)?;
+        let bytes = self.data.get(self.at..end)?;
+        self.at = end;
+        Some(bytes)
+    }
+
+    /// A zigzag variable-length integer.
+    fn long(&mut self) -> Option<i64> {
+        let mut value: u64 = 0;
+        for shift in (0..64).step_by(7) {
+            let byte = *self.data.get(self.at)?;
+            self.at += 1;
+            value |= u64::from(byte & 0x7f).checked_shl(shift)?;
+            if byte & 0x80 == 0 {
+                let magnitude = i64::try_from(value >> 1).ok()?;
+                return Some(if value & 1 == 0 {
+                    magnitude
+                } else {
+                    -magnitude - 1
+                });
+            }
+        }
+        None
+    }
+}
+
+/// Writes a length as a zigzag variable-length integer.
+fn long(out: &mut Vec<u8>, length: usize) {
+    let mut value = u64::try_from(length).unwrap_or(u64::MAX >> 1) << 1;
+    loop {
+        let low = u8::try_from(value & 0x7f).unwrap_or(0);
+        value >>= 7;
+        if value == 0 {
+            out.push(low);
+            return;
+        }
+        out.push(low | 0x80);
+    }
+}
+
+#[cfg(test)]
+mod tests;

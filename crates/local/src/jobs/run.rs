@@ -1,0 +1,208 @@
+//! Starting jobs and seeing them to their end.
+
+use std::panic::AssertUnwindSafe;
+use std::sync::Arc;
+use std::time::Duration;
+
+use futures::FutureExt;
+use serde_json::{Map, Value};
+
+use super::config::{JobConfig, extract_unsupported};
+use super::copy::Copy;
+use super::job::{Job, Outcome, cancelled_error};
+use super::load::Load;
+use super::query::Query;
+use super::reference::{JobRef, check_job_id, new_job_id};
+use super::statistics::Statistics;
+use super::{location, names};
+use crate::engine::load::LoadFile;
+use crate::error::{Reason, Result, ServiceError};
+use crate::server::Service;
+use crate::store::{DatasetRef, millis_now};
+
+/// A job to start.
+#[derive(Debug, Default)]
+pub struct JobRequest {
+    /// Project that runs it.
+    pub project: String,
+    /// Id, if the client has one.
+    pub id: Option<String>,
+    /// Location, if the client wants one.
+    pub location: Option<String>,
+    /// The REST resource's `configuration`.
+    pub configuration: Map<String, Value>,
+    /// Uploaded files of a load job.
+    pub files: Vec<LoadFile>,
+}
+
+/// What a job does, checked as far as can be done before it runs.
+enum Work {
+    Query(Box<Query>),
+    Load(Load),
+    Copy(Copy),
+}
+
+/// Registers a job and starts to work on it in a task of its own. Errors that the
+/// service answers at submission (syntax of the configuration, a taken id, a load
+/// or copy in the wrong place) are answered here; all others end up in the job.
+pub fn start(service: &Arc<Service>, request: JobRequest) -> Result<Arc<Job>> {
+    service
+        .jobs
+        .sweeper
+        .sweep(&service.store, &service.jobs.registry)?;
+    let (job, work, timeout) = prepare(service, request)?;
+    let job = service.jobs.registry.insert(job)?;
+    let task = run(Arc::clone(service), Arc::clone(&job), work, timeout);
+    tokio::spawn(task);
+    Ok(job)
+}
+
+/// Describes what a query would do, without registering anything. The job that is
+/// returned is done.
+pub async fn dry_run(service: &Arc<Service>, request: JobRequest) -> Result<Job> {
+    let (job, work, _) = prepare(service, request)?;
+    let Work::Query(query) = work else {
+        return Err(ServiceError::invalid("Only query jobs can be dry runs."));
+    };
+    let outcome = query.describe(service, &job).await?;
+    let now = millis_now();
+    job.start(now);
+    job.finish(outcome, 0, now);
+    Ok(job)
+}
+
+fn prepare(service: &Service, request: JobRequest) -> Result<(Job, Work, Option<Duration>)> {
+    let mut configuration = request.configuration;
+    let config = JobConfig::read(&mut configuration)?;
+    let id = match request.id {
+        Some(id) => {
+            check_job_id(&id)?;
+            id
+        }
+        None => new_job_id(),
+    };
+    let asked = request.location.as_deref();
+    let place = |datasets: &[DatasetRef]| {
+        service
+            .store
+            .read(|state| location::infer(state, asked, datasets))
+    };
+    let timeout = job_timeout(&configuration)?;
+    let kind = config.kind();
+    let (work, location) = match config {
+        JobConfig::Query(config) => {
+            let mut datasets: Vec<DatasetRef> = Vec::new();
+            datasets.extend(config.destination_table.as_ref().map(|t| t.dataset_ref()));
+            datasets.extend(
+                config
+                    .default_dataset
+                    .as_ref()
+                    .map(|d| d.resolve(&request.project)),
+            );
+            let named = names::dotted_names(&config.query);
+            datasets.extend(
+                service
+                    .store
+                    .read(|state| names::datasets_named(state, &request.project, &named)),
+            );
+            let location = place(&datasets);
+            let query = Query::read(*config, &request.project, &location, datasets)?;
+            (Work::Query(Box::new(query)), location)
+        }
+        JobConfig::Load(config) => {
+            let dataset = config.destination_table.dataset_ref();
+            let location = place(&[dataset]);
+            let load = Load::read(*config, request.files, &location)?;
+            service.store.read(|state| load.check(state))?;
+            (Work::Load(load), location)
+        }
+        JobConfig::Copy(config) => {
+            let copy = Copy::read(&config)?;
+            let location = place(&copy.datasets());
+            service.store.read(|state| copy.check(state, &location))?;
+            (Work::Copy(copy), location)
+        }
+        JobConfig::Extract => return Err(extract_unsupported()),
+    };
+    let reference = JobRef {
+        project: request.project,
+        location,
+        id,
+    };
+    let job = Job::new(reference, kind, configuration, None, millis_now());
+    Ok((job, work, timeout))
+}
+
+fn job_timeout(configuration: &Map<String, Value>) -> Result<Option<Duration>> {
+    let value = match configuration.get("jobTimeoutMs") {
+        None | Some(Value::Null) => return Ok(None),
+        Some(value) => value,
+    };
+    let millis = value.as_u64().or_else(|| value.as_str()?.parse().ok());
+    millis
+        .map(|millis| (millis > 0).then(|| Duration::from_millis(millis)))
+        .ok_or_else(|| ServiceError::invalid(format!("Invalid value for jobTimeoutMs: {value}")))
+}
+
+async fn run(service: Arc<Service>, job: Arc<Job>, work: Work, timeout: Option<Duration>) {
+    job.start(millis_now());
+    let working = AssertUnwindSafe(perform(&service, &job, work)).catch_unwind();
+    let limit = async {
+        match timeout {
+            Some(limit) => tokio::time::sleep(limit).await,
+            None => std::future::pending().await,
+        }
+    };
+    let (outcome, children) = tokio::select! {
+        biased;
+        done = working => done.unwrap_or_else(|_| {
+            tracing::error!(job = %job.reference, "job task panicked");
+            let error = ServiceError::internal(
+                "The job encountered an internal error during execution and was unable to \
+                 complete successfully.",
+            );
+            (Outcome::failure(error), 0)
+        }),
+        () = job.cancelled() => (Outcome::failure(cancelled_error()), 0),
+        () = limit => (Outcome::failure(timeout_error(timeout)), 0),
+    };
+    job.finish(outcome, children, millis_now());
+}
+
+async fn perform(service: &Arc<Service>, job: &Arc<Job>, work: Work) -> (Outcome, u64) {
+    match work {
+        Work::Query(query) => query.run(service, job).await,
+        Work::Load(load) => {
+            let service = Arc::clone(service);
+            let job = Arc::clone(job);
+            let task = tokio::task::spawn_blocking(move || load.run(&service.store, &job));
+            (finished(task.await), 0)
+        }
+        Work::Copy(copy) => {
+            let service = Arc::clone(service);
+            let task = tokio::task::spawn_blocking(move || match copy.run(&service.store) {
+                Ok(statistics) => Outcome::success(Statistics::Copy(statistics)),
+                Err(error) => Outcome::failure(error),
+            });
+            (finished(task.await), 0)
+        }
+    }
+}
+
+fn finished(task: Result<Outcome, tokio::task::JoinError>) -> Outcome {
+    task.unwrap_or_else(|e| {
+        tracing::error!(error = %e, "job task panicked");
+        Outcome::failure(ServiceError::internal(
+            "The job encountered an internal error during execution and was unable to complete \
+             successfully.",
+        ))
+    })
+}
+
+fn timeout_error(limit: Option<Duration>) -> ServiceError {
+    let millis = limit.map_or(0, |limit| limit.as_millis());
+    ServiceError::new(
+        Reason::Stopped,
+        format!("Job execution was cancelled: Job timed out after {millis}ms"),
+    )
+}
