@@ -1,0 +1,29 @@
+//! Predicates of the engine as row restrictions of the service.
+//!
+//! A restriction must accept every row that the engine's predicate accepts; it
+//! may accept more, because the engine evaluates the predicate again. What is
+//! known about a restriction is in its type ([`condition`]), which expressions
+//! have one is in one table ([`rules`]), and one printer writes it down
+//! ([`print`]). Nothing here does I/O.
+//!
+//! | module | what |
+//! |---|---|
+//! | [`predicate`] | the shapes that matter, without DataFusion's many spellings |
+//! | [`logical`] | DataFusion's expressions as those shapes |
+//! | [`rules`] | leaf by leaf: what to say and why it is sound |
+//! | [`axis`] | comparisons through monotone functions as thresholds |
+//! | [`translate`] | AND, OR and NOT |
+//! | [`restriction`] | the text with its size limit |
+
+pub(crate) mod axis;
+pub(crate) mod condition;
+pub(crate) mod literal;
+pub(crate) mod logical;
+pub(crate) mod predicate;
+pub(crate) mod print;
+pub(crate) mod restriction;
+pub(crate) mod rules;
+pub(crate) mod translate;
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,505 @@
+//! Restriction texts, from SQL through DataFusion's own planner and optimizer.
+
+use std::sync::Arc;
+
+use datafusion::arrow::datatypes::{DataType, Field as ArrowField, Schema, TimeUnit};
+use datafusion::catalog::{Session, TableProvider};
+use datafusion::common::tree_node::TreeNode;
+use datafusion::error::Result;
+use datafusion::logical_expr::{Expr, LogicalPlan, TableProviderFilterPushDown, TableType};
+use datafusion::physical_plan::ExecutionPlan;
+use datafusion::prelude::{SessionConfig, SessionContext};
+
+use super::condition::Condition;
+use super::restriction::{Admission, MAX_RESTRICTION_BYTES, Restriction};
+use super::rules::{Claim, RULES};
+use super::translate::translate;
+use crate::types::{Field, FieldType, Mode, TableSchema, TimestampDigits};
+
+/// A column of every kind.
+fn sample() -> TableSchema {
+    let field = |name: &str, field_type| Field::new(name, field_type, Mode::Nullable);
+    let mut folded = field("folded", FieldType::String);
+    folded.collation = Some("und:ci".to_string());
+    TableSchema {
+        fields: vec![
+            field("flag", FieldType::Bool),
+            field("n", FieldType::Int64),
+            field("f", FieldType::Float64),
+            field("name", FieldType::String),
+            folded,
+            field("raw", FieldType::Bytes),
+            field("d", FieldType::Date),
+            field("t", FieldType::Time),
+            field("dt", FieldType::DateTime),
+            field("ts", FieldType::Timestamp(TimestampDigits::Six)),
+            field("amount", FieldType::Numeric(None)),
+            field("big", FieldType::BigNumeric(None)),
+            field("doc", FieldType::Json),
+            Field::new("tags", FieldType::String, Mode::Repeated),
+            field(
+                "s",
+                FieldType::Struct(vec![
+                    field("a", FieldType::Int64),
+                    field("order", FieldType::String),
+                ]),
+            ),
+        ],
+    }
+}
+
+/// The sample as the scan presents it to the engine.
+fn arrow(schema: &TableSchema) -> Schema {
+    fn data_type(field: &Field) -> DataType {
+        let scalar = match &field.field_type {
+            FieldType::Int64 => DataType::Int64,
+            FieldType::Float64 => DataType::Float64,
+            FieldType::Bool => DataType::Boolean,
+            FieldType::String | FieldType::Json => DataType::Utf8,
+            FieldType::Bytes => DataType::Binary,
+            FieldType::Date => DataType::Date32,
+            FieldType::Time => DataType::Time64(TimeUnit::Microsecond),
+            FieldType::DateTime => DataType::Timestamp(TimeUnit::Microsecond, None),
+            FieldType::Timestamp(_) => {
+                DataType::Timestamp(TimeUnit::Microsecond, Some("UTC".into()))
+            }
+            FieldType::Numeric(_) => DataType::Decimal128(38, 9),
+            FieldType::BigNumeric(_) => DataType::Decimal256(76, 38),
+            FieldType::Struct(fields) => {
+                DataType::Struct(fields.iter().map(arrow_field).collect())
+            }
+            other => panic!("the sample has no {other}"),
+        };
+        match field.mode {
+            Mode::Repeated => DataType::new_list(scalar, true),
+            Mode::Nullable | Mode::Required => scalar,
+        }
+    }
+    fn arrow_field(field: &Field) -> ArrowField {
+        ArrowField::new(&field.name, data_type(field), true)
+    }
+    Schema::new(schema.fields.iter().map(arrow_field).collect::<Vec<_>>())
+}
+
+/// Says that it takes every filter, so that the plan shows what was offered.
+#[derive(Debug)]
+struct Offered(Arc<Schema>);
+
+#[async_trait::async_trait]
+impl TableProvider for Offered {
+    fn schema(&self) -> Arc<Schema> {
+        Arc::clone(&self.0)
+    }
+
+    fn table_type(&self) -> TableType {
+        TableType::Base
+    }
+
+    async fn scan(
+        &self,
+        _: &dyn Session,
+        _: Option<&Vec<usize>>,
+        _: &[Expr],
+        _: Option<usize>,
+    ) -> Result<Arc<dyn ExecutionPlan>> {
+        unreachable!("the tests stop at the logical plan")
+    }
+
+    fn supports_filters_pushdown(
+        &self,
+        filters: &[&Expr],
+    ) -> Result<Vec<TableProviderFilterPushDown>> {
+        Ok(vec![TableProviderFilterPushDown::Exact; filters.len()])
+    }
+}
+
+/// The filters that DataFusion offers for a WHERE clause over the sample.
+async fn offered(predicate: &str) -> Vec<Expr> {
+    let config = SessionConfig::new().set_str("datafusion.execution.time_zone", "UTC");
+    let context = SessionContext::new_with_config(config);
+    let table = Arc::new(Offered(Arc::new(arrow(&sample()))));
+    context.register_table("sample", table).unwrap();
+    let plan = context
+        .sql(&format!("SELECT * FROM sample WHERE {predicate}"))
+        .await
+        .unwrap()
+        .into_optimized_plan()
+        .unwrap();
+    let mut filters = Vec::new();
+    plan.apply(|node| {
+        if let LogicalPlan::TableScan(scan) = node {
+            filters.extend(scan.filters.clone());
+        }
+        Ok(datafusion::common::tree_node::TreeNodeRecursion::Continue)
+    })
+    .unwrap();
+    filters
+}
+
+async fn conditions(predicate: &str) -> Vec<Condition> {
+    offered(predicate)
+        .await
+        .iter()
+        .filter_map(|filter| translate(&sample(), filter))
+        .collect()
+}
+
+async fn text(predicate: &str) -> String {
+    let mut restriction = Restriction::of_user(None);
+    for condition in conditions(predicate).await {
+        assert_eq!(restriction.admit(&condition), Admission::Whole);
+    }
+    restriction.text()
+}
+
+#[tokio::test]
+async fn every_rule_does_what_its_examples_say() {
+    let mut wrong = Vec::new();
+    for rule in RULES {
+        for (predicate, expected) in rule.examples {
+            let found = text(predicate).await;
+            let claims = conditions(predicate).await;
+            let claim = claims.iter().all(|c| matches!(c, Condition::Equivalent(_)));
+            if found != *expected || claim != (rule.claim == Claim::Equivalent) {
+                wrong.push(format!(
+                    "{predicate}\n  expected {expected}\n  found    {found} ({claims:?})\n  offered  {:?}",
+                    offered(predicate).await
+                ));
+            }
+        }
+    }
+    assert!(wrong.is_empty(), "{}", wrong.join("\n"));
+}
+
+#[tokio::test]
+async fn a01_quotes_in_literals() {
+    assert_eq!(
+        text("name = 'Looney''s Lane'").await,
+        r"(`name` = 'Looney\'s Lane')"
+    );
+}
+
+#[tokio::test]
+async fn a02_backslashes_and_line_ends_in_literals() {
+    assert_eq!(
+        text("name IN ('a\\b', 'line1\nline2')").await,
+        r"((`name` = 'a\\b') OR (`name` = 'line1\nline2'))"
+    );
+}
+
+#[tokio::test]
+async fn a03_injected_text_stays_text() {
+    assert_eq!(
+        text("name = 'x'' OR TRUE --'").await,
+        r"(`name` = 'x\' OR TRUE --')"
+    );
+    assert_eq!(text("name LIKE 'foo''bar%'").await, r"(`name` LIKE 'foo\'bar%')");
+}
+
+#[tokio::test]
+async fn a05_a_text_literal_takes_the_columns_type() {
+    assert_eq!(text("d >= '2019-01-01'").await, "(`d` >= DATE '2019-01-01')");
+}
+
+#[tokio::test]
+async fn a06_dates_and_timestamps_are_typed() {
+    assert_eq!(
+        text("d > DATE '2000-06-30' AND ts <= TIMESTAMP '2000-09-27T12:00:00Z'").await,
+        "(`d` > DATE '2000-06-30') AND (`ts` <= TIMESTAMP '2000-09-27 12:00:00.000000+00:00')"
+    );
+}
+
+#[tokio::test]
+async fn a07_a_datetime_of_year_one() {
+    assert_eq!(
+        text("dt = arrow_cast('0001-01-01T00:00:00.999', 'Timestamp(Microsecond, None)')").await,
+        "(`dt` = DATETIME '0001-01-01 00:00:00.999000')"
+    );
+}
+
+#[tokio::test]
+async fn a09_every_temporal_literal_is_typed() {
+    for unit in ["Second", "Millisecond", "Microsecond", "Nanosecond"] {
+        assert_eq!(
+            text(&format!(
+                "dt = arrow_cast('2024-02-29T01:02:03', 'Timestamp({unit}, None)')"
+            ))
+            .await,
+            "(`dt` = DATETIME '2024-02-29 01:02:03.000000')"
+        );
+        assert_eq!(
+            text(&format!(
+                "ts = arrow_cast('2024-02-29T01:02:03Z', 'Timestamp({unit}, Some(\"+00:00\"))')"
+            ))
+            .await,
+            "(`ts` = TIMESTAMP '2024-02-29 01:02:03.000000+00:00')"
+        );
+    }
+    assert_eq!(
+        text("t = '01:02:03.5'").await,
+        "(`t` = TIME '01:02:03.500000')"
+    );
+    assert_eq!(
+        text("d = arrow_cast('2024-02-29', 'Date64')").await,
+        "(`d` = DATE '2024-02-29')"
+    );
+}
+
+#[tokio::test]
+async fn a10_an_offset_is_not_dropped() {
+    assert_eq!(
+        text("ts >= '2016-08-06 22:05:00+02:00'").await,
+        "(`ts` >= TIMESTAMP '2016-08-06 20:05:00.000000+00:00')"
+    );
+}
+
+#[tokio::test]
+async fn a11_six_fractional_digits_always() {
+    assert_eq!(
+        text("ts > '2024-01-01T00:00:00.1Z'").await,
+        "(`ts` > TIMESTAMP '2024-01-01 00:00:00.100000+00:00')"
+    );
+}
+
+#[tokio::test]
+async fn a13_a_timestamp_column_never_meets_a_datetime_literal() {
+    assert_eq!(
+        text("ts >= TIMESTAMP '2024-01-01T00:00:00'").await,
+        "(`ts` >= TIMESTAMP '2024-01-01 00:00:00.000000+00:00')"
+    );
+}
+
+#[tokio::test]
+async fn a14_a_datetime_column_against_a_date() {
+    assert_eq!(
+        text("dt > DATE '2020-05-05'").await,
+        "(`dt` > DATETIME '2020-05-05 00:00:00.000000')"
+    );
+}
+
+#[tokio::test]
+async fn a15_the_last_year_does_not_overflow() {
+    for comparison in ["<", "<=", "=", ">", ">=", "!="] {
+        let predicate = format!(
+            "ts {comparison} arrow_cast('9999-12-31T00:00:00Z', 'Timestamp(Microsecond, Some(\"UTC\"))')"
+        );
+        assert_eq!(
+            text(&predicate).await,
+            format!("(`ts` {comparison} TIMESTAMP '9999-12-31 00:00:00.000000+00:00')")
+        );
+    }
+}
+
+#[tokio::test]
+async fn a17_conjuncts_stand_in_brackets() {
+    let mut restriction = Restriction::of_user(Some("a = 1 OR b = 2"));
+    for condition in conditions("n = 3 OR n IS NULL").await {
+        restriction.admit(&condition);
+    }
+    assert_eq!(
+        restriction.text(),
+        "(a = 1 OR b = 2) AND ((`n` = 3) OR (`n` IS NULL))"
+    );
+    assert_eq!(
+        restriction.text_without_generated().as_deref(),
+        Some("a = 1 OR b = 2")
+    );
+}
+
+#[tokio::test]
+async fn a18_like_reaches_the_restriction() {
+    assert_eq!(text("name LIKE 'foo%'").await, "(`name` LIKE 'foo%')");
+    assert_eq!(text("name LIKE '%foo'").await, "(`name` LIKE '%foo')");
+    assert_eq!(text("name LIKE '%f_o%'").await, "(`name` LIKE '%f_o%')");
+}
+
+#[tokio::test]
+async fn b01_no_tests_of_nested_columns() {
+    for predicate in ["s IS NOT NULL", "tags IS NULL", "doc IS NOT NULL", "doc = '1'"] {
+        assert_eq!(text(predicate).await, "", "{predicate}");
+    }
+}
+
+#[tokio::test]
+async fn b03_functions_are_folded_or_stay_here() {
+    assert_eq!(text("n = abs(-3)").await, "(`n` = 3)");
+    assert_eq!(text("abs(n) = 3").await, "");
+    assert_eq!(text("upper(name) = 'A' AND n = 1").await, "(`n` = 1)");
+}
+
+#[tokio::test]
+async fn b04_a_conjunct_that_does_not_fit_stays_here() {
+    let list = (0..200_000).map(|n| n.to_string()).collect::<Vec<_>>();
+    let long = format!("n IN ({})", list.join(", "));
+    let mut restriction = Restriction::of_user(None);
+    let mut parts = 0;
+    for condition in conditions(&format!("{long} AND name = 'x'")).await {
+        if restriction.admit(&condition) == Admission::Part {
+            parts += 1;
+        }
+    }
+    assert_eq!(parts, 1);
+    assert_eq!(restriction.text(), "(`name` = 'x')");
+
+    let fits = format!("n IN ({})", list[..10_000].join(", "));
+    let found = text(&fits).await;
+    assert!(found.starts_with("(`n` IN (0, 1, 2, "), "{}", &found[..40]);
+}
+
+#[test]
+fn b04_the_limit_is_exact() {
+    use super::condition::{Comparison, Path, Test};
+    use super::literal::Literal;
+    let condition = |length: usize| {
+        Condition::equivalent(Test::Compare(
+            Path(vec!["s".to_string()]),
+            Comparison::Equal,
+            Literal::string("é".repeat(length / 2)),
+        ))
+    };
+    // ("`s` = '…'") takes 10 bytes beside the text.
+    let overhead = "(`s` = '')".len();
+    let room = MAX_RESTRICTION_BYTES - overhead;
+    let mut fits = Restriction::of_user(None);
+    assert_eq!(fits.admit(&condition(room)), Admission::Whole);
+    assert_eq!(fits.text().len(), MAX_RESTRICTION_BYTES);
+    let mut with_user = Restriction::of_user(Some("TRUE"));
+    assert_eq!(with_user.admit(&condition(room)), Admission::Part);
+    let less = room - "(TRUE) AND ".len() - 1;
+    assert_eq!(with_user.admit(&condition(less)), Admission::Whole);
+    assert!(with_user.text().len() <= MAX_RESTRICTION_BYTES);
+}
+
+#[tokio::test]
+async fn b05_both_bounds_of_between() {
+    assert_eq!(
+        text("d BETWEEN '2019-09-10' AND '2019-09-11'").await,
+        "(`d` >= DATE '2019-09-10') AND (`d` <= DATE '2019-09-11')"
+    );
+}
+
+#[tokio::test]
+async fn b09_nested_names_are_quoted_segment_by_segment() {
+    assert_eq!(text("s['order'] = '202102'").await, "(`s`.`order` = '202102')");
+    assert_eq!(text("s['a'] > 5").await, "(`s`.`a` > 5)");
+}
+
+#[tokio::test]
+async fn b11_what_can_be_pushed_is_pushed() {
+    assert_eq!(
+        text("n = 1 AND abs(n) = 1 AND name = 'a'").await,
+        "(`n` = 1) AND (`name` = 'a')"
+    );
+    assert_eq!(text("n = 1 OR abs(n) = 1").await, "");
+    assert_eq!(
+        text("(n = 1 AND abs(n) = 1) OR name = 'a'").await,
+        "((`n` = 1) OR (`name` = 'a'))"
+    );
+}
+
+#[tokio::test]
+async fn b12_engine_functions_stay_here() {
+    assert_eq!(text("md5(name) = 'x'").await, "");
+    assert_eq!(text("name ILIKE 'a%'").await, "");
+    assert_eq!(text("name ~ 'a+'").await, "");
+}
+
+#[tokio::test]
+async fn u02_null_in_lists() {
+    assert_eq!(
+        text("n IN (1, 2, 3, 4, NULL)").await,
+        "(`n` IN (1, 2, 3, 4))"
+    );
+    assert_eq!(text("NOT (n IN (1, 2, 3, 4, n))").await, "");
+    assert_eq!(text("NOT (n = 1)").await, "(`n` != 1)");
+}
+
+#[tokio::test]
+async fn u04_literals_outside_the_calendar_stay_here() {
+    assert_eq!(text("d < arrow_cast(2932897, 'Date32')").await, "");
+    assert_eq!(text("d > arrow_cast(-719163, 'Date32')").await, "");
+    assert_eq!(
+        text("ts > arrow_cast(253402300800000000, 'Timestamp(Microsecond, Some(\"UTC\"))')").await,
+        ""
+    );
+}
+
+#[tokio::test]
+async fn u06_patterns() {
+    assert_eq!(
+        text(r"name LIKE '100\%%a'").await,
+        r"(`name` LIKE '100\\%%a')"
+    );
+    assert_eq!(text("name LIKE 'a_b'").await, "(`name` LIKE 'a_b')");
+    assert_eq!(text("name NOT LIKE 'a%b'").await, "(`name` NOT LIKE 'a%b')");
+    assert_eq!(text("name LIKE 'a\n%b'").await, r"(`name` LIKE 'a\n%b')");
+}
+
+#[tokio::test]
+async fn u07_collated_columns_take_equality_only() {
+    assert_eq!(text("folded = 'a'").await, "(`folded` = 'a')");
+    for predicate in [
+        "folded <> 'a'",
+        "folded < 'a'",
+        "folded LIKE 'a%b'",
+        "folded NOT IN ('a', 'b', 'c', 'd')",
+        "NOT (folded = 'a')",
+    ] {
+        assert_eq!(text(predicate).await, "", "{predicate}");
+    }
+}
+
+#[tokio::test]
+async fn truth_tests() {
+    assert_eq!(text("flag IS TRUE").await, "(`flag`)");
+    assert_eq!(text("flag IS FALSE").await, "(NOT (`flag`))");
+    assert_eq!(
+        text("flag IS NOT TRUE").await,
+        "((NOT (`flag`)) OR (`flag` IS NULL))"
+    );
+    assert_eq!(
+        text("(n > 5) IS NOT TRUE").await,
+        "((`n` <= 5) OR (`n` IS NULL))"
+    );
+    assert_eq!(text("flag IS UNKNOWN").await, "(`flag` IS NULL)");
+}
+
+#[tokio::test]
+async fn distinctness() {
+    assert_eq!(text("n IS NOT DISTINCT FROM 5").await, "(`n` = 5)");
+    assert_eq!(
+        text("n IS DISTINCT FROM 5").await,
+        "((`n` != 5) OR (`n` IS NULL))"
+    );
+    assert_eq!(text("n IS DISTINCT FROM NULL").await, "(`n` IS NOT NULL)");
+}
+
+#[tokio::test]
+async fn not_of_what_is_only_necessary_is_not_pushed() {
+    assert_eq!(text("NOT (f > 1.5)").await, "((`f` <= 1.5) OR (IS_NAN(`f`)))");
+    assert_eq!(text("NOT (CAST(amount AS DOUBLE) = 1.5)").await, "");
+}
+
+#[tokio::test]
+async fn decimals_take_the_columns_scale() {
+    assert_eq!(
+        text("big > 12").await,
+        "(`big` > BIGNUMERIC '12')"
+    );
+    assert_eq!(
+        text("amount >= CAST('1.25' AS DECIMAL(10, 2))").await,
+        "(`amount` >= NUMERIC '1.25')"
+    );
+}
+
+#[tokio::test]
+async fn dates_as_timestamps() {
+    assert_eq!(
+        text("CAST(d AS TIMESTAMP) > TIMESTAMP '2024-03-01T12:00:00'").await,
+        "(`d` >= DATE '2024-03-02')"
+    );
+    assert_eq!(
+        text("date_part('year', d) = 2024").await,
+        "(`d` >= DATE '2024-01-01') AND (`d` < DATE '2025-01-01')"
+    );
+}
