@@ -7,6 +7,7 @@
 //! - [`types`]: BigQuery's types and their mappings;
 
 pub mod error;
+mod filter;
 pub mod options;
 pub mod types;
 

@@ -1,0 +1,224 @@
+//! Columns as they arrived, as columns of the plan.
+//!
+//! The plan's schema comes from `tables.get`, the batches' from the read
+//! session. Columns are matched by name. The two may differ in field metadata
+//! and in nullability inside nested types, which Arrow counts as different
+//! types although the buffers are the same; a different type proper means that
+//! the table changed in between.
+
+use std::sync::Arc;
+
+use datafusion::arrow::array::{
+    Array, ArrayRef, AsArray, ListArray, RecordBatch, RecordBatchOptions, StructArray,
+};
+use datafusion::arrow::datatypes::{DataType, Field, Schema, SchemaRef};
+
+use crate::error::{Error, ErrorKind, Result};
+
+/// Which columns of the session's batches make the plan's, found once.
+#[derive(Debug)]
+pub(crate) struct Alignment {
+    schema: SchemaRef,
+    /// Positions in the session's schema, in the plan's order.
+    positions: Vec<usize>,
+}
+
+impl Alignment {
+    /// Matches the plan's columns with the session's.
+    ///
+    /// # Errors
+    /// [`ErrorKind::FailedPrecondition`] naming the column that is missing or
+    /// has another type.
+    pub(crate) fn new(plan: &SchemaRef, session: &Schema) -> Result<Self> {
+        let mut positions = Vec::with_capacity(plan.fields().len());
+        for field in plan.fields() {
+            let Some((position, found)) = session.column_with_name(field.name()) else {
+                return Err(changed(field, "is gone"));
+            };
+            if !same_layout(found.data_type(), field.data_type()) {
+                let now = format!("is now {} and was {}", found.data_type(), field.data_type());
+                return Err(changed(field, &now));
+            }
+            positions.push(position);
+        }
+        Ok(Self {
+            schema: Arc::clone(plan),
+            positions,
+        })
+    }
+
+    /// The plan's columns of `batch`.
+    ///
+    /// # Errors
+    /// [`ErrorKind::Data`] when the batch does not have the session's schema, or
+    /// has a NULL where the table said that there is none.
+    pub(crate) fn apply(&self, batch: &RecordBatch) -> Result<RecordBatch> {
+        let mut columns = Vec::with_capacity(self.positions.len());
+        for (position, field) in self.positions.iter().zip(self.schema.fields()) {
+            let column = batch.columns().get(*position).ok_or_else(|| {
+                Error::data(format!("a batch lacks the column '{}'", field.name()))
+            })?;
+            columns.push(relabel(column, field.data_type())?);
+        }
+        let options = RecordBatchOptions::new().with_row_count(Some(batch.num_rows()));
+        RecordBatch::try_new_with_options(Arc::clone(&self.schema), columns, &options).map_err(
+            |error| {
+                Error::data(format!("a batch does not fit the table's columns: {error}"))
+                    .with_source(error)
+            },
+        )
+    }
+}
+
+fn changed(field: &Field, how: &str) -> Error {
+    Error::new(
+        ErrorKind::FailedPrecondition,
+        format!(
+            "column '{}' {how}: the table changed after the query was planned, run it again",
+            field.name()
+        ),
+    )
+}
+
+/// Whether values of one type can be relabelled as the other.
+fn same_layout(from: &DataType, to: &DataType) -> bool {
+    match (from, to) {
+        (DataType::Struct(from), DataType::Struct(to)) => {
+            from.len() == to.len()
+                && from.iter().zip(to).all(|(from, to)| {
+                    from.name() == to.name() && same_layout(from.data_type(), to.data_type())
+                })
+        }
+        (DataType::List(from), DataType::List(to)) => same_layout(from.data_type(), to.data_type()),
+        (from, to) => from == to,
+    }
+}
+
+/// The same buffers under another type of the same layout.
+fn relabel(array: &ArrayRef, to: &DataType) -> Result<ArrayRef> {
+    if array.data_type() == to {
+        return Ok(Arc::clone(array));
+    }
+    let failed = |error| {
+        Error::data(format!("a nested column does not fit its type {to}: {error}"))
+            .with_source(error)
+    };
+    match (array.data_type(), to) {
+        (DataType::Struct(_), DataType::Struct(fields)) => {
+            let array = array.as_struct();
+            let children = array
+                .columns()
+                .iter()
+                .zip(fields)
+                .map(|(child, field)| relabel(child, field.data_type()))
+                .collect::<Result<Vec<_>>>()?;
+            StructArray::try_new_with_length(
+                fields.clone(),
+                children,
+                array.nulls().cloned(),
+                array.len(),
+            )
+            .map(|array| Arc::new(array) as ArrayRef)
+            .map_err(failed)
+        }
+        (DataType::List(_), DataType::List(field)) => {
+            let array = array.as_list::<i32>();
+            let values = relabel(array.values(), field.data_type())?;
+            ListArray::try_new(
+                Arc::clone(field),
+                array.offsets().clone(),
+                values,
+                array.nulls().cloned(),
+            )
+            .map(|array| Arc::new(array) as ArrayRef)
+            .map_err(failed)
+        }
+        (from, to) => Err(Error::data(format!("a column of type {from} came as {to}"))),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::HashMap;
+
+    use datafusion::arrow::array::{Int64Array, StringArray};
+    use datafusion::arrow::datatypes::Fields;
+
+    use super::*;
+
+    fn schema(fields: Vec<Field>) -> SchemaRef {
+        Arc::new(Schema::new(fields))
+    }
+
+    #[test]
+    fn c01_columns_are_matched_by_name() {
+        let session = schema(vec![
+            Field::new("a", DataType::Int64, true),
+            Field::new("b", DataType::Utf8, true),
+        ]);
+        let plan = schema(vec![
+            Field::new("b", DataType::Utf8, true),
+            Field::new("a", DataType::Int64, true),
+        ]);
+        let batch = RecordBatch::try_new(
+            Arc::clone(&session),
+            vec![
+                Arc::new(Int64Array::from(vec![1])),
+                Arc::new(StringArray::from(vec!["x"])),
+            ],
+        )
+        .unwrap();
+        let aligned = Alignment::new(&plan, &session).unwrap().apply(&batch).unwrap();
+        assert_eq!(aligned.schema(), plan);
+        assert_eq!(aligned.column(0).as_string::<i32>().value(0), "x");
+    }
+
+    #[test]
+    fn no_columns_keep_the_number_of_rows() {
+        let session = schema(vec![Field::new("a", DataType::Int64, true)]);
+        let batch = RecordBatch::try_new(
+            Arc::clone(&session),
+            vec![Arc::new(Int64Array::from(vec![1, 2, 3]))],
+        )
+        .unwrap();
+        let plan = schema(vec![]);
+        let aligned = Alignment::new(&plan, &session).unwrap().apply(&batch).unwrap();
+        assert_eq!((aligned.num_rows(), aligned.num_columns()), (3, 0));
+    }
+
+    #[test]
+    fn nested_labels_are_the_plans() {
+        let inner = |nullable, metadata: &[(&str, &str)]| {
+            let metadata: HashMap<String, String> = metadata
+                .iter()
+                .map(|(key, value)| (key.to_string(), value.to_string()))
+                .collect();
+            Fields::from(vec![
+                Field::new("x", DataType::Int64, nullable).with_metadata(metadata),
+            ])
+        };
+        let session = schema(vec![Field::new("s", DataType::Struct(inner(true, &[])), true)]);
+        let planned = inner(false, &[("k", "v")]);
+        let plan = schema(vec![Field::new("s", DataType::Struct(planned.clone()), true)]);
+        let values = StructArray::new(
+            inner(true, &[]),
+            vec![Arc::new(Int64Array::from(vec![7]))],
+            None,
+        );
+        let batch = RecordBatch::try_new(Arc::clone(&session), vec![Arc::new(values)]).unwrap();
+        let aligned = Alignment::new(&plan, &session).unwrap().apply(&batch).unwrap();
+        assert_eq!(aligned.column(0).data_type(), &DataType::Struct(planned));
+    }
+
+    #[test]
+    fn e06_a_changed_table_is_named() {
+        let plan = schema(vec![Field::new("a", DataType::Int64, true)]);
+        let other = schema(vec![Field::new("a", DataType::Utf8, true)]);
+        let gone = schema(vec![Field::new("b", DataType::Utf8, true)]);
+        for session in [other, gone] {
+            let error = Alignment::new(&plan, &session).unwrap_err();
+            assert_eq!(error.kind(), ErrorKind::FailedPrecondition);
+            assert!(error.message().contains("column 'a'"), "{error}");
+        }
+    }
+}

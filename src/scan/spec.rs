@@ -1,0 +1,176 @@
+//! What to read: projection, filters and limit as a read session's terms.
+//!
+//! Pure: from the table's schema and the planner's wishes to a [`ReadSpec`].
+
+use std::sync::Arc;
+
+use datafusion::arrow::datatypes::SchemaRef;
+use datafusion::logical_expr::Expr;
+
+use crate::filter::condition::Condition;
+use crate::filter::restriction::{Admission, Restriction};
+use crate::filter::translate::translate;
+use crate::types::{Field, FieldType, Mode, TableSchema};
+
+/// The terms of a read session, and what they leave to do.
+#[derive(Debug, Clone)]
+pub(crate) struct ReadSpec {
+    /// Columns to ask for. Never empty: to the service that would mean all.
+    pub(crate) selected_fields: Vec<String>,
+    /// Rows to ask for.
+    pub(crate) restriction: Restriction,
+    /// Filters of which the restriction says nothing or not all, as text.
+    pub(crate) local_filters: Vec<String>,
+    /// Columns that the plan gets; a subset of the selected ones.
+    pub(crate) schema: SchemaRef,
+    /// Rows after which nobody needs more.
+    pub(crate) limit: Option<usize>,
+}
+
+/// Whether filters become part of the restriction.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Pushdown {
+    Filters,
+    Nothing,
+}
+
+impl ReadSpec {
+    /// The terms for the columns at `projection` (all of them for None) of rows
+    /// that pass `filters`.
+    pub(crate) fn new(
+        table: &TableSchema,
+        schema: &SchemaRef,
+        projection: Option<&[usize]>,
+        filters: &[Expr],
+        pushdown: Pushdown,
+        user_restriction: Option<&str>,
+        limit: Option<usize>,
+    ) -> datafusion::error::Result<Self> {
+        let schema = match projection {
+            Some(projection) => Arc::new(schema.project(projection)?),
+            None => Arc::clone(schema),
+        };
+        let mut selected_fields: Vec<String> = schema
+            .fields()
+            .iter()
+            .map(|field| field.name().clone())
+            .collect();
+        if selected_fields.is_empty() {
+            selected_fields.extend(cheapest(table).map(|field| field.name.clone()));
+        }
+        let mut restriction = Restriction::of_user(user_restriction);
+        let mut local_filters = Vec::new();
+        for filter in filters {
+            let condition = match pushdown {
+                Pushdown::Filters => translate(table, filter),
+                Pushdown::Nothing => None,
+            };
+            let whole = condition.is_some_and(|condition| {
+                restriction.admit(&condition) == Admission::Whole
+                    && matches!(condition, Condition::Equivalent(_))
+            });
+            if !whole {
+                local_filters.push(filter.to_string());
+            }
+        }
+        Ok(Self {
+            selected_fields,
+            restriction,
+            local_filters,
+            schema,
+            limit,
+        })
+    }
+}
+
+/// The column that costs least to read when only rows count. Sizes per value:
+/// BigQuery pricing, "Data size calculation".
+fn cheapest(table: &TableSchema) -> Option<&Field> {
+    fn size(field: &Field) -> usize {
+        let value = match &field.field_type {
+            FieldType::Bool => 1,
+            FieldType::Int64
+            | FieldType::Float64
+            | FieldType::Date
+            | FieldType::Time
+            | FieldType::DateTime
+            | FieldType::Timestamp(_) => 8,
+            FieldType::Numeric(_) | FieldType::Interval => 16,
+            FieldType::Range(_) => 17,
+            FieldType::BigNumeric(_) => 32,
+            FieldType::String | FieldType::Bytes => 64,
+            FieldType::Json | FieldType::Geography => 256,
+            FieldType::Struct(fields) => fields
+                .iter()
+                .map(size)
+                .fold(0, usize::saturating_add),
+            FieldType::Unsupported(_) => usize::MAX,
+        };
+        match field.mode {
+            Mode::Nullable | Mode::Required => value,
+            Mode::Repeated => value.saturating_mul(16),
+        }
+    }
+    table
+        .fields
+        .iter()
+        .filter(|field| field.field_type.unsupported().is_none())
+        .min_by_key(|field| size(field))
+}
+
+#[cfg(test)]
+mod tests {
+    use datafusion::arrow::datatypes::{DataType, Field as ArrowField, Schema};
+    use datafusion::prelude::{col, lit};
+
+    use super::*;
+
+    fn table() -> (TableSchema, SchemaRef) {
+        let field = |name, field_type| Field::new(name, field_type, Mode::Nullable);
+        let table = TableSchema {
+            fields: vec![
+                field("name", FieldType::String),
+                field("n", FieldType::Int64),
+                field("flag", FieldType::Bool),
+            ],
+        };
+        let arrow = Schema::new(vec![
+            ArrowField::new("name", DataType::Utf8, true),
+            ArrowField::new("n", DataType::Int64, true),
+            ArrowField::new("flag", DataType::Boolean, true),
+        ]);
+        (table, Arc::new(arrow))
+    }
+
+    fn spec(projection: Option<&[usize]>, filters: &[Expr], pushdown: Pushdown) -> ReadSpec {
+        let (table, arrow) = table();
+        ReadSpec::new(&table, &arrow, projection, filters, pushdown, None, None).unwrap()
+    }
+
+    #[test]
+    fn c03_counting_reads_the_cheapest_column() {
+        let spec = spec(Some(&[]), &[], Pushdown::Filters);
+        assert_eq!(spec.selected_fields, ["flag"]);
+        assert!(spec.schema.fields().is_empty());
+    }
+
+    #[test]
+    fn the_projection_is_what_is_selected() {
+        assert_eq!(spec(Some(&[1]), &[], Pushdown::Filters).selected_fields, ["n"]);
+        assert_eq!(
+            spec(None, &[], Pushdown::Filters).selected_fields,
+            ["name", "n", "flag"]
+        );
+    }
+
+    #[test]
+    fn filters_are_said_or_stay() {
+        let filters = [col("n").gt(lit(5_i64)), (col("n") + lit(1_i64)).gt(lit(5_i64))];
+        let pushed = spec(None, &filters, Pushdown::Filters);
+        assert_eq!(pushed.restriction.text(), "(`n` > 5)");
+        assert_eq!(pushed.local_filters, ["n + Int64(1) > Int64(5)"]);
+        let kept = spec(None, &filters, Pushdown::Nothing);
+        assert_eq!(kept.restriction.text(), "");
+        assert_eq!(kept.local_filters.len(), 2);
+    }
+}
