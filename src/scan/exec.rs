@@ -1,0 +1,259 @@
+//! The plan node that reads a BigQuery table.
+
+use std::fmt;
+use std::sync::Arc;
+
+use datafusion::common::stats::Precision;
+use datafusion::common::tree_node::TreeNodeRecursion;
+use datafusion::common::{Statistics, internal_err};
+use datafusion::error::Result;
+use datafusion::execution::{SendableRecordBatchStream, TaskContext};
+use datafusion::physical_expr::{EquivalenceProperties, PhysicalExpr};
+use datafusion::physical_plan::execution_plan::{
+    Boundedness, ChildrenPropertiesMode, EmissionType, ReplaceChildrenOptions, SchedulingType,
+};
+use datafusion::physical_plan::metrics::{ExecutionPlanMetricsSet, MetricsSet};
+use datafusion::physical_plan::statistics::StatisticsArgs;
+use datafusion::physical_plan::{
+    DisplayAs, DisplayFormatType, ExecutionPlan, Partitioning, PlanProperties,
+};
+
+use super::execution::{Executions, Source};
+use super::metrics::ScanMetrics;
+use super::spec::ReadSpec;
+use super::stream::PartitionReader;
+use crate::types::TableRef;
+
+/// Text in EXPLAIN is cut beyond this many characters.
+const EXPLAIN_TEXT: usize = 1_000;
+
+/// Reads a BigQuery table through the Storage Read API.
+///
+/// The partitions share one read session, which opens when the first of them is
+/// polled, and take its streams from one queue. Rows come in no order.
+#[derive(Debug)]
+pub struct BigQueryScanExec {
+    source: Arc<Source>,
+    spec: Arc<ReadSpec>,
+    /// Rows of the table by its metadata, which lags behind.
+    table_rows: Option<usize>,
+    properties: Arc<PlanProperties>,
+    executions: Arc<Executions>,
+    metrics: ExecutionPlanMetricsSet,
+}
+
+impl BigQueryScanExec {
+    pub(crate) fn new(
+        source: Arc<Source>,
+        spec: ReadSpec,
+        partitions: usize,
+        table_rows: Option<usize>,
+    ) -> Self {
+        let properties = PlanProperties::new(
+            EquivalenceProperties::new(Arc::clone(&spec.schema)),
+            Partitioning::UnknownPartitioning(partitions.max(1)),
+            EmissionType::Incremental,
+            Boundedness::Bounded,
+        )
+        .with_scheduling_type(SchedulingType::Cooperative);
+        Self {
+            source,
+            spec: Arc::new(spec),
+            table_rows,
+            properties: Arc::new(properties),
+            executions: Arc::default(),
+            metrics: ExecutionPlanMetricsSet::new(),
+        }
+    }
+
+    /// The table that is read.
+    pub fn table(&self) -> &TableRef {
+        &self.source.table
+    }
+
+    /// The columns that the read session is asked for.
+    pub fn selected_fields(&self) -> &[String] {
+        &self.spec.selected_fields
+    }
+
+    /// The restriction that the read session is asked for; empty for none.
+    pub fn row_restriction(&self) -> String {
+        self.spec.restriction.text()
+    }
+
+    /// The same scan as if it had never run.
+    fn fresh(&self, spec: Arc<ReadSpec>) -> Self {
+        Self {
+            source: Arc::clone(&self.source),
+            spec,
+            table_rows: self.table_rows,
+            properties: Arc::clone(&self.properties),
+            executions: Arc::default(),
+            metrics: ExecutionPlanMetricsSet::new(),
+        }
+    }
+
+    fn partitions(&self) -> usize {
+        self.properties.partitioning.partition_count()
+    }
+
+    fn write(&self, f: &mut fmt::Formatter<'_>, separator: &str) -> fmt::Result {
+        let spec = &self.spec;
+        write!(f, "table={}", self.source.table)?;
+        write!(
+            f,
+            "{separator}selected_fields=[{}]",
+            short(&spec.selected_fields.join(", "))
+        )?;
+        let restriction = spec.restriction.text();
+        if !restriction.is_empty() {
+            write!(f, "{separator}row_restriction={}", short(&restriction))?;
+        }
+        if !spec.local_filters.is_empty() {
+            write!(
+                f,
+                "{separator}local_filters=[{}]",
+                short(&spec.local_filters.join(", "))
+            )?;
+        }
+        if let Some(limit) = spec.limit {
+            write!(f, "{separator}limit={limit}")?;
+        }
+        if let Some(time) = self.source.options.snapshot_time {
+            write!(f, "{separator}snapshot_time={}", time.to_rfc3339())?;
+        }
+        Ok(())
+    }
+}
+
+/// `text` on one line, cut where it gets long.
+fn short(text: &str) -> String {
+    match text.char_indices().nth(EXPLAIN_TEXT) {
+        None => text.to_string(),
+        Some((end, _)) => format!("{}… ({} bytes)", &text[..end], text.len()),
+    }
+}
+
+impl DisplayAs for BigQueryScanExec {
+    fn fmt_as(&self, t: DisplayFormatType, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match t {
+            DisplayFormatType::Default | DisplayFormatType::Verbose => {
+                f.write_str("BigQueryScanExec: ")?;
+                self.write(f, ", ")
+            }
+            DisplayFormatType::TreeRender => self.write(f, "\n"),
+        }
+    }
+}
+
+impl ExecutionPlan for BigQueryScanExec {
+    fn name(&self) -> &str {
+        "BigQueryScanExec"
+    }
+
+    fn properties(&self) -> &Arc<PlanProperties> {
+        &self.properties
+    }
+
+    fn children(&self) -> Vec<&Arc<dyn ExecutionPlan>> {
+        Vec::new()
+    }
+
+    fn apply_expressions(
+        &self,
+        _: &mut dyn FnMut(&Arc<dyn PhysicalExpr>) -> Result<TreeNodeRecursion>,
+    ) -> Result<TreeNodeRecursion> {
+        Ok(TreeNodeRecursion::Continue)
+    }
+
+    fn replace_children(
+        self: Arc<Self>,
+        children: Vec<Arc<dyn ExecutionPlan>>,
+        _: ReplaceChildrenOptions,
+    ) -> Result<Arc<dyn ExecutionPlan>> {
+        if !children.is_empty() {
+            return internal_err!("a BigQuery scan has no inputs, and got {}", children.len());
+        }
+        Ok(self)
+    }
+
+    fn with_new_children(
+        self: Arc<Self>,
+        children: Vec<Arc<dyn ExecutionPlan>>,
+    ) -> Result<Arc<dyn ExecutionPlan>> {
+        let options = ReplaceChildrenOptions::new(ChildrenPropertiesMode::Recompute);
+        self.replace_children(children, options)
+    }
+
+    fn reset_state(self: Arc<Self>) -> Result<Arc<dyn ExecutionPlan>> {
+        let mut fresh = self.fresh(Arc::clone(&self.spec));
+        // The counters go on: they are about the node, not about one run of it.
+        fresh.metrics = self.metrics.clone();
+        Ok(Arc::new(fresh))
+    }
+
+    fn execute(
+        &self,
+        partition: usize,
+        context: Arc<TaskContext>,
+    ) -> Result<SendableRecordBatchStream> {
+        let partitions = self.partitions();
+        if partition >= partitions {
+            return internal_err!("partition {partition} of {partitions} does not exist");
+        }
+        let reader = PartitionReader {
+            source: Arc::clone(&self.source),
+            spec: Arc::clone(&self.spec),
+            execution: self.executions.join(partition, partitions),
+            partitions,
+            metrics: ScanMetrics::new(&self.metrics, partition),
+        };
+        Ok(reader.into_stream(&context))
+    }
+
+    fn metrics(&self) -> Option<MetricsSet> {
+        Some(self.metrics.clone_inner())
+    }
+
+    fn statistics_from_inputs(
+        &self,
+        _: &[Arc<Statistics>],
+        args: &StatisticsArgs,
+    ) -> Result<Arc<Statistics>> {
+        let mut statistics = Statistics::new_unknown(&self.spec.schema);
+        // Streams are handed out as partitions ask for them.
+        if args.partition().is_none() {
+            let rows = match (self.table_rows, self.spec.limit) {
+                (Some(rows), Some(limit)) => Some(rows.min(limit)),
+                (rows, _) => rows,
+            };
+            statistics.num_rows = rows.map_or(Precision::Absent, Precision::Inexact);
+            statistics.calculate_total_byte_size(&self.spec.schema);
+        }
+        Ok(Arc::new(statistics))
+    }
+
+    fn with_fetch(&self, limit: Option<usize>) -> Option<Arc<dyn ExecutionPlan>> {
+        let spec = ReadSpec {
+            limit,
+            ..self.spec.as_ref().clone()
+        };
+        Some(Arc::new(self.fresh(Arc::new(spec))))
+    }
+
+    fn fetch(&self) -> Option<usize> {
+        self.spec.limit
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn long_texts_are_cut_between_characters() {
+        assert_eq!(short("a"), "a");
+        let long = "é".repeat(EXPLAIN_TEXT + 1);
+        assert!(short(&long).ends_with("… (2002 bytes)"));
+    }
+}

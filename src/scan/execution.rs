@@ -1,0 +1,307 @@
+//! One execution of a scan: its session and the streams still to be read.
+//!
+//! A plan may be executed more than once. Each time, every partition is
+//! executed once, so the n-th call for a partition belongs to the n-th
+//! execution; executions share nothing.
+
+use std::collections::VecDeque;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use chrono::{DateTime, TimeDelta, Utc};
+use datafusion::error::DataFusionError;
+use parking_lot::Mutex;
+use tokio::sync::OnceCell;
+
+use super::align::Alignment;
+use super::metrics::ScanMetrics;
+use super::snapshot::Snapshot;
+use super::spec::ReadSpec;
+use crate::client::{Client, ReadSession, ReadSessionRequest};
+use crate::error::{Error, ErrorKind, Result};
+use crate::options::ScanOptions;
+use crate::types::TableRef;
+
+/// A read session lives this long, to the microsecond.
+const SESSION_LIFETIME: TimeDelta = TimeDelta::hours(6);
+
+/// What all executions of a scan have in common.
+#[derive(Debug)]
+pub(crate) struct Source {
+    pub(crate) client: Arc<Client>,
+    pub(crate) table: TableRef,
+    pub(crate) options: ScanOptions,
+    pub(crate) snapshot: Arc<Snapshot>,
+}
+
+/// The executions of one plan node.
+#[derive(Debug, Default)]
+pub(crate) struct Executions {
+    state: Mutex<ExecutionsState>,
+}
+
+#[derive(Debug, Default)]
+struct ExecutionsState {
+    /// How often each partition was executed.
+    calls: Vec<usize>,
+    /// Executions that some partition has not joined yet, by their number.
+    open: VecDeque<(usize, Arc<Execution>)>,
+}
+
+impl Executions {
+    /// The execution that the next call for `partition` of `partitions` belongs
+    /// to.
+    pub(crate) fn join(&self, partition: usize, partitions: usize) -> Arc<Execution> {
+        let mut state = self.state.lock();
+        state.calls.resize(partitions, 0);
+        let number = state.calls[partition];
+        state.calls[partition] += 1;
+        let found = state.open.iter().find(|(open, _)| *open == number);
+        let execution = match found {
+            Some((_, execution)) => Arc::clone(execution),
+            None => {
+                let execution = Arc::new(Execution::new(number));
+                state.open.push_back((number, Arc::clone(&execution)));
+                execution
+            }
+        };
+        // Joined by everyone: the streams alone keep it alive.
+        let done = state.calls.iter().copied().min().unwrap_or(0);
+        state.open.retain(|(open, _)| *open >= done);
+        execution
+    }
+}
+
+/// One execution.
+#[derive(Debug)]
+pub(crate) struct Execution {
+    number: usize,
+    /// Opened by the partition that is polled first; a failure is everyone's.
+    session: OnceCell<Result<Opened, Arc<DataFusionError>>>,
+    /// Rows that were given out, of all partitions.
+    delivered: AtomicUsize,
+}
+
+/// An open session.
+#[derive(Debug)]
+pub(crate) struct Opened {
+    pub(crate) session: Arc<ReadSession>,
+    pub(crate) alignment: Alignment,
+    /// Streams that no partition has taken.
+    queue: Mutex<VecDeque<String>>,
+}
+
+impl Execution {
+    fn new(number: usize) -> Self {
+        Self {
+            number,
+            session: OnceCell::new(),
+            delivered: AtomicUsize::new(0),
+        }
+    }
+
+    /// The session, opened by whoever asks first.
+    pub(crate) async fn opened(
+        &self,
+        source: &Source,
+        spec: &ReadSpec,
+        partitions: usize,
+        metrics: &ScanMetrics,
+    ) -> Result<&Opened, DataFusionError> {
+        let opened = self
+            .session
+            .get_or_init(|| async {
+                self.open(source, spec, partitions, metrics)
+                    .await
+                    .map_err(|error| {
+                        let context = format!("reading table {}", source.table);
+                        Arc::new(DataFusionError::from(error.with_context(context)))
+                    })
+            })
+            .await;
+        opened
+            .as_ref()
+            .map_err(|error| DataFusionError::Shared(Arc::clone(error)))
+    }
+
+    /// Takes up to `rows` of what `limit` leaves, and says how many.
+    pub(crate) fn take(&self, rows: usize, limit: Option<usize>) -> usize {
+        let Some(limit) = limit else {
+            return rows;
+        };
+        let before = self
+            .delivered
+            .fetch_update(Ordering::Relaxed, Ordering::Relaxed, |delivered| {
+                Some(delivered.saturating_add(rows).min(limit))
+            })
+            .unwrap_or_else(|delivered| delivered);
+        rows.min(limit.saturating_sub(before))
+    }
+
+    /// Whether `limit` rows were given out.
+    pub(crate) fn is_satisfied(&self, limit: Option<usize>) -> bool {
+        limit.is_some_and(|limit| self.delivered.load(Ordering::Relaxed) >= limit)
+    }
+
+    async fn open(
+        &self,
+        source: &Source,
+        spec: &ReadSpec,
+        partitions: usize,
+        metrics: &ScanMetrics,
+    ) -> Result<Opened> {
+        let mut request = request(source, spec, partitions);
+        if request.snapshot_time.is_none() {
+            let probe = ReadSessionRequest {
+                max_stream_count: 1,
+                preferred_min_stream_count: 0,
+                ..request.clone()
+            };
+            request.snapshot_time = source
+                .snapshot
+                .time(self.number, async || {
+                    let session = create(source, spec, probe, metrics).await?;
+                    server_time(&session)
+                })
+                .await?;
+        }
+        let session = create(source, spec, request, metrics).await?;
+        check_cost(&session, source.options.max_bytes_scanned)?;
+        let scanned = usize::try_from(session.estimated_total_bytes_scanned).unwrap_or(usize::MAX);
+        metrics.estimated_bytes_scanned.add(scanned);
+        let alignment = Alignment::new(&spec.schema, &session.schema)?;
+        let queue = Mutex::new(session.streams.iter().cloned().collect());
+        Ok(Opened {
+            session: Arc::new(session),
+            alignment,
+            queue,
+        })
+    }
+}
+
+impl Opened {
+    /// The next stream that nobody reads yet.
+    pub(crate) fn next_stream(&self) -> Option<String> {
+        self.queue.lock().pop_front()
+    }
+}
+
+fn request(source: &Source, spec: &ReadSpec, partitions: usize) -> ReadSessionRequest {
+    let options = &source.options;
+    // Twice as many streams as readers evens out streams of different length.
+    let wanted = u32::try_from(partitions.saturating_mul(2)).unwrap_or(u32::MAX);
+    let preferred = options.preferred_min_stream_count.unwrap_or(wanted);
+    ReadSessionRequest {
+        table: source.table.clone(),
+        selected_fields: spec.selected_fields.clone(),
+        row_restriction: spec.restriction.text(),
+        max_stream_count: options.max_stream_count,
+        preferred_min_stream_count: match options.max_stream_count {
+            0 => preferred,
+            most => preferred.min(most),
+        },
+        snapshot_time: options.snapshot_time,
+        sample_percentage: options.sample_percentage,
+        compression: options.compression,
+        timestamp_precision: options.timestamp_precision,
+    }
+}
+
+/// Creates a session. A refusal of a restriction that we wrote is no reason to
+/// fail: without it the engine's own filter still decides, so the session is
+/// opened once more with the user's part alone.
+async fn create(
+    source: &Source,
+    spec: &ReadSpec,
+    request: ReadSessionRequest,
+    metrics: &ScanMetrics,
+) -> Result<ReadSession> {
+    metrics.sessions.add(1);
+    let refused = match source.client.create_read_session(&request).await {
+        Ok(session) => return Ok(session),
+        Err(error) => error,
+    };
+    if refused.kind() != ErrorKind::InvalidArgument {
+        return Err(refused);
+    }
+    let Some(without) = spec.restriction.text_without_generated() else {
+        return Err(refused);
+    };
+    let without = ReadSessionRequest {
+        row_restriction: without,
+        ..request
+    };
+    match source.client.create_read_session(&without).await {
+        Ok(session) => {
+            tracing::warn!(
+                table = %source.table,
+                restriction = spec.restriction.generated(),
+                error = %refused,
+                "the service refused a generated row restriction; the filter runs locally instead"
+            );
+            metrics.sessions.add(1);
+            metrics.restriction_refusals.add(1);
+            Ok(session)
+        }
+        // Not the restriction's fault: the first answer is about what was asked.
+        Err(_) => Err(refused),
+    }
+}
+
+/// The service's clock when it created the session. Sessions expire exactly six
+/// hours later, which is the only time in the answer.
+fn server_time(session: &ReadSession) -> Result<DateTime<Utc>> {
+    let expires = session.expire_time.ok_or_else(|| {
+        Error::data(
+            "the service does not say when the read session expires, so the scans of one \
+             statement cannot share a snapshot: set scan.snapshot_time",
+        )
+    })?;
+    Ok(expires - SESSION_LIFETIME)
+}
+
+fn check_cost(session: &ReadSession, most: Option<u64>) -> Result<()> {
+    let Some(most) = most else {
+        return Ok(());
+    };
+    let estimate = u64::try_from(session.estimated_total_bytes_scanned).unwrap_or(0);
+    if estimate <= most {
+        return Ok(());
+    }
+    Err(Error::new(
+        ErrorKind::FailedPrecondition,
+        format!(
+            "the scan would read {estimate} bytes by the service's estimate and \
+             scan.max_bytes_scanned allows {most}: select fewer columns, filter on the partition \
+             column, or raise the option"
+        ),
+    ))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn calls_of_a_round_meet_in_one_execution() {
+        let executions = Executions::default();
+        let first = executions.join(0, 2);
+        let second = executions.join(0, 2);
+        assert!(!Arc::ptr_eq(&first, &second));
+        assert!(Arc::ptr_eq(&first, &executions.join(1, 2)));
+        assert!(Arc::ptr_eq(&second, &executions.join(1, 2)));
+        assert!(executions.state.lock().open.is_empty());
+        assert_eq!((first.number, second.number), (0, 1));
+    }
+
+    #[test]
+    fn a_limit_is_shared_by_the_partitions() {
+        let execution = Execution::new(0);
+        assert_eq!(execution.take(7, Some(10)), 7);
+        assert!(!execution.is_satisfied(Some(10)));
+        assert_eq!(execution.take(7, Some(10)), 3);
+        assert!(execution.is_satisfied(Some(10)));
+        assert_eq!(execution.take(7, Some(10)), 0);
+        assert_eq!(execution.take(7, None), 7);
+    }
+}

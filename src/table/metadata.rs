@@ -1,0 +1,194 @@
+//! A live table as the planner needs it.
+
+use datafusion::arrow::datatypes::{DataType, Field as ArrowField, Schema, SchemaRef};
+
+use crate::client::{Table, TableKind};
+use crate::error::{Error, ErrorKind, Result};
+use crate::options::TimestampPrecision;
+use crate::types::{FieldType, TableRef, TableSchema, arrow};
+
+/// What `tables.get` said of a table, with its columns in Arrow's types.
+#[derive(Debug, Clone)]
+pub(crate) struct LiveTable {
+    pub(crate) table: TableRef,
+    pub(crate) columns: TableSchema,
+    pub(crate) kind: TableKind,
+    /// Rows without those in the streaming buffer.
+    pub(crate) rows: Option<usize>,
+    pub(crate) schema: SchemaRef,
+}
+
+impl LiveTable {
+    pub(crate) fn new(table: TableRef, found: Table, precision: TimestampPrecision) -> Self {
+        let schema = arrow::table_schema(&found.schema, precision);
+        Self {
+            table,
+            kind: found.kind,
+            rows: found.num_rows.and_then(|rows| usize::try_from(rows).ok()),
+            columns: found.schema,
+            schema,
+        }
+    }
+
+    /// That the Storage Read API can read it.
+    ///
+    /// # Errors
+    /// [`ErrorKind::Unsupported`] saying what to do instead.
+    pub(crate) fn check_readable(&self) -> Result<()> {
+        let what = match &self.kind {
+            TableKind::Table | TableKind::Snapshot => return Ok(()),
+            TableKind::View => "a view",
+            TableKind::MaterializedView => "a materialized view",
+            TableKind::External => "an external table",
+            TableKind::Other(name) => {
+                return Err(Error::new(
+                    ErrorKind::Unsupported,
+                    format!("{} is a {name}, which this version cannot read", self.table),
+                ));
+            }
+        };
+        Err(Error::new(
+            ErrorKind::Unsupported,
+            format!(
+                "{} is {what}, and the Storage Read API reads only tables: write its result into \
+                 a table (CREATE TABLE … AS SELECT * FROM `{}` in BigQuery) and read that",
+                self.table, self.table
+            ),
+        ))
+    }
+
+    /// That the columns which a statement declared are the table's.
+    ///
+    /// # Errors
+    /// [`ErrorKind::Configuration`] naming the column with both types.
+    pub(crate) fn check_declared(&self, declared: &Schema) -> Result<()> {
+        for column in declared.fields() {
+            let Some(live) = self.columns.field(column.name()) else {
+                return Err(Error::configuration(format!(
+                    "column '{}' is declared as {} and {} has no such column: leave the columns \
+                     out to take the table's own",
+                    column.name(),
+                    column.data_type(),
+                    self.table
+                )));
+            };
+            let position = self.schema.index_of(&live.name).ok();
+            let read_as = position.map(|position| self.schema.field(position));
+            if !read_as.is_some_and(|read_as| agree(column, read_as, &live.field_type)) {
+                return Err(Error::configuration(format!(
+                    "column '{}' is declared as {} and is {} in {}: leave the columns out to take \
+                     the table's own",
+                    column.name(),
+                    column.data_type(),
+                    live.field_type,
+                    self.table
+                )));
+            }
+        }
+        Ok(())
+    }
+}
+
+/// Whether a declared column can mean the live one. SQL has one spelling for
+/// several Arrow types, and its TIMESTAMP is in nanoseconds without a zone.
+fn agree(declared: &ArrowField, read_as: &ArrowField, live: &FieldType) -> bool {
+    let is_text = |data_type: &DataType| {
+        matches!(
+            data_type,
+            DataType::Utf8 | DataType::LargeUtf8 | DataType::Utf8View
+        )
+    };
+    let is_binary = |data_type: &DataType| {
+        matches!(
+            data_type,
+            DataType::Binary | DataType::LargeBinary | DataType::BinaryView
+        )
+    };
+    match (declared.data_type(), read_as.data_type()) {
+        (from, to) if from.equals_datatype(to) => true,
+        (from, DataType::Utf8) => is_text(from),
+        (from, DataType::Binary) => is_binary(from),
+        (from, DataType::Int64) => from.is_integer(),
+        (from, DataType::Float64) => from.is_floating(),
+        (DataType::Timestamp(_, None), DataType::Timestamp(..)) => true,
+        (DataType::Timestamp(_, Some(_)), DataType::Timestamp(_, Some(_))) => true,
+        (DataType::Time32(_) | DataType::Time64(_), DataType::Time64(_)) => true,
+        (
+            DataType::Decimal128(_, scale) | DataType::Decimal256(_, scale),
+            DataType::Decimal128(_, live_scale) | DataType::Decimal256(_, live_scale),
+        ) => match live {
+            FieldType::Numeric(None) | FieldType::BigNumeric(None) => scale <= live_scale,
+            _ => scale == live_scale,
+        },
+        _ => false,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use datafusion::arrow::datatypes::TimeUnit;
+
+    use super::*;
+    use crate::types::{Field, Mode, TimestampDigits};
+
+    fn live() -> LiveTable {
+        let field = |name, field_type| Field::new(name, field_type, Mode::Nullable);
+        let columns = TableSchema {
+            fields: vec![
+                field("Id", FieldType::Int64),
+                field("name", FieldType::String),
+                field("at", FieldType::Timestamp(TimestampDigits::Six)),
+                field("price", FieldType::Numeric(None)),
+            ],
+        };
+        LiveTable {
+            table: TableRef::new("p", "d", "t").unwrap(),
+            schema: arrow::table_schema(&columns, TimestampPrecision::Micros),
+            columns,
+            kind: TableKind::Table,
+            rows: None,
+        }
+    }
+
+    fn declared(name: &str, data_type: DataType) -> Schema {
+        Schema::new(vec![Arc::new(ArrowField::new(name, data_type, true))])
+    }
+
+    #[test]
+    fn sql_spellings_of_the_live_types_agree() {
+        for (name, data_type) in [
+            ("id", DataType::Int32),
+            ("name", DataType::Utf8View),
+            ("at", DataType::Timestamp(TimeUnit::Nanosecond, None)),
+            ("price", DataType::Decimal128(10, 2)),
+        ] {
+            let schema = declared(name, data_type);
+            assert!(live().check_declared(&schema).is_ok(), "{name}");
+        }
+    }
+
+    #[test]
+    fn a_disagreement_names_both_types() {
+        let error = live()
+            .check_declared(&declared("name", DataType::Int64))
+            .unwrap_err();
+        for part in ["'name'", "Int64", "STRING", "p.d.t"] {
+            assert!(error.message().contains(part), "{part}: {error}");
+        }
+        let error = live()
+            .check_declared(&declared("nope", DataType::Int64))
+            .unwrap_err();
+        assert!(error.message().contains("no such column"), "{error}");
+    }
+
+    #[test]
+    fn i01_views_are_refused_with_the_way_out() {
+        let mut view = live();
+        view.kind = TableKind::View;
+        let error = view.check_readable().unwrap_err();
+        assert!(error.message().contains("p.d.t is a view"), "{error}");
+        assert!(error.message().contains("CREATE TABLE"), "{error}");
+    }
+}
