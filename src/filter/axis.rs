@@ -17,9 +17,7 @@
 use datafusion::arrow::datatypes::{DataType, TimeUnit, i256};
 use datafusion::common::ScalarValue;
 
-use super::literal::{
-    BIGNUMERIC_SCALE, DAY_MICROS, Literal, MAX_DATE, MIN_DATE, NUMERIC_SCALE,
-};
+use super::literal::{BIGNUMERIC_SCALE, DAY_MICROS, Literal, MAX_DATE, MIN_DATE, NUMERIC_SCALE};
 use super::predicate::{Step, Unit};
 use super::print::civil;
 use crate::types::{FieldType, TimestampDigits};
@@ -254,9 +252,7 @@ impl Back {
         match self {
             Self::Multiplied(factor) => Some(ceil_div(threshold, factor)),
             Self::DividedDown(factor) => threshold.checked_mul(factor),
-            Self::DividedToZero(factor) if threshold.is_positive() => {
-                threshold.checked_mul(factor)
-            }
+            Self::DividedToZero(factor) if threshold.is_positive() => threshold.checked_mul(factor),
             // Everything above the previous multiple rounds up to this one.
             Self::DividedToZero(factor) => threshold
                 .checked_sub(i256::ONE)?
@@ -323,10 +319,7 @@ fn days_of(year: i64, month: i64) -> i64 {
     before_year + (153 * month_from_march + 2) / 5 - 719_468
 }
 
-fn scale(
-    parameters: &Option<crate::types::DecimalParameters>,
-    default: i8,
-) -> Option<i8> {
+fn scale(parameters: &Option<crate::types::DecimalParameters>, default: i8) -> Option<i8> {
     match parameters {
         Some(parameters) => i8::try_from(parameters.scale)
             .ok()
@@ -385,7 +378,10 @@ fn point(literal: &ScalarValue) -> Option<(i64, i64)> {
 fn is_utc(zone: Option<&str>) -> bool {
     match zone {
         None => true,
-        Some(zone) => matches!(zone, "UTC" | "utc" | "Z" | "+00:00" | "+00" | "+0000" | "Etc/UTC"),
+        Some(zone) => matches!(
+            zone,
+            "UTC" | "utc" | "Z" | "+00:00" | "+00" | "+0000" | "Etc/UTC"
+        ),
     }
 }
 
@@ -473,7 +469,10 @@ mod tests {
             )
             .unwrap();
             let boundaries = (-4..=4).map(|n| n * hour);
-            let lower = boundaries.clone().find(|x| truncate(*x) >= literal).unwrap();
+            let lower = boundaries
+                .clone()
+                .find(|x| truncate(*x) >= literal)
+                .unwrap();
             let upper = boundaries.clone().find(|x| truncate(*x) > literal).unwrap();
             assert_eq!((found.lower, found.upper), (micros(lower), micros(upper)));
         }
@@ -490,7 +489,10 @@ mod tests {
             )
             .unwrap();
             for (threshold, reached) in [
-                (found.lower, Box::new(|x| cast(x) >= literal) as Box<dyn Fn(i64) -> bool>),
+                (
+                    found.lower,
+                    Box::new(|x| cast(x) >= literal) as Box<dyn Fn(i64) -> bool>,
+                ),
                 (found.upper, Box::new(|x| cast(x) > literal)),
             ] {
                 let threshold = i64::try_from(threshold.to_i128().unwrap()).unwrap();

@@ -141,11 +141,7 @@ impl Pattern {
         }
     }
 
-    fn around(
-        before: &[Piece],
-        text: &str,
-        after: &[Piece],
-    ) -> Self {
+    fn around(before: &[Piece], text: &str, after: &[Piece]) -> Self {
         let mut pieces = before.to_vec();
         if !text.is_empty() {
             pieces.push(Piece::Text(text.to_string()));

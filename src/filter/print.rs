@@ -302,13 +302,18 @@ mod tests {
         assert_eq!(last.to_string(), "DATETIME '9999-12-31 23:59:59.999999'");
         let before = Literal::datetime(-1).unwrap();
         assert_eq!(before.to_string(), "DATETIME '1969-12-31 23:59:59.999999'");
-        assert_eq!(Literal::time(0).unwrap().to_string(), "TIME '00:00:00.000000'");
+        assert_eq!(
+            Literal::time(0).unwrap().to_string(),
+            "TIME '00:00:00.000000'"
+        );
     }
 
     #[test]
     fn a10_a_timestamp_keeps_its_offset() {
         assert_eq!(
-            Literal::timestamp(1_470_513_900_000_000).unwrap().to_string(),
+            Literal::timestamp(1_470_513_900_000_000)
+                .unwrap()
+                .to_string(),
             "TIMESTAMP '2016-08-06 20:05:00.000000+00:00'"
         );
     }
@@ -326,7 +331,11 @@ mod tests {
 
     #[test]
     fn decimals_are_typed_and_plain() {
-        let numeric = |units: i128| Literal::numeric(i256::from_i128(units)).unwrap().to_string();
+        let numeric = |units: i128| {
+            Literal::numeric(i256::from_i128(units))
+                .unwrap()
+                .to_string()
+        };
         assert_eq!(numeric(1_500_000_000), "NUMERIC '1.5'");
         assert_eq!(numeric(-1), "NUMERIC '-0.000000001'");
         assert_eq!(numeric(0), "NUMERIC '0'");

@@ -158,10 +158,7 @@ pub(crate) static RULES: &[Rule] = &[
     },
     Rule {
         expression: "`IN`, `NOT IN` of a FLOAT64 column, finite literals other than zero",
-        examples: &[(
-            "f IN (1.5, 2.5, 3.5, 4.5)",
-            "(`f` IN (1.5, 2.5, 3.5, 4.5))",
-        )],
+        examples: &[("f IN (1.5, 2.5, 3.5, 4.5)", "(`f` IN (1.5, 2.5, 3.5, 4.5))")],
         claim: Claim::Equivalent,
         why: "As `=`.",
         apply: float::in_list,

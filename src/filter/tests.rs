@@ -65,9 +65,7 @@ fn arrow(schema: &TableSchema) -> Schema {
             }
             FieldType::Numeric(_) => DataType::Decimal128(38, 9),
             FieldType::BigNumeric(_) => DataType::Decimal256(76, 38),
-            FieldType::Struct(fields) => {
-                DataType::Struct(fields.iter().map(arrow_field).collect())
-            }
+            FieldType::Struct(fields) => DataType::Struct(fields.iter().map(arrow_field).collect()),
             other => panic!("the sample has no {other}"),
         };
         match field.mode {
@@ -193,12 +191,18 @@ async fn a03_injected_text_stays_text() {
         text("name = 'x'' OR TRUE --'").await,
         r"(`name` = 'x\' OR TRUE --')"
     );
-    assert_eq!(text("name LIKE 'foo''bar%'").await, r"(`name` LIKE 'foo\'bar%')");
+    assert_eq!(
+        text("name LIKE 'foo''bar%'").await,
+        r"(`name` LIKE 'foo\'bar%')"
+    );
 }
 
 #[tokio::test]
 async fn a05_a_text_literal_takes_the_columns_type() {
-    assert_eq!(text("d >= '2019-01-01'").await, "(`d` >= DATE '2019-01-01')");
+    assert_eq!(
+        text("d >= '2019-01-01'").await,
+        "(`d` >= DATE '2019-01-01')"
+    );
 }
 
 #[tokio::test]
@@ -315,7 +319,12 @@ async fn a18_like_reaches_the_restriction() {
 
 #[tokio::test]
 async fn b01_no_tests_of_nested_columns() {
-    for predicate in ["s IS NOT NULL", "tags IS NULL", "doc IS NOT NULL", "doc = '1'"] {
+    for predicate in [
+        "s IS NOT NULL",
+        "tags IS NULL",
+        "doc IS NOT NULL",
+        "doc = '1'",
+    ] {
         assert_eq!(text(predicate).await, "", "{predicate}");
     }
 }
@@ -380,7 +389,10 @@ async fn b05_both_bounds_of_between() {
 
 #[tokio::test]
 async fn b09_nested_names_are_quoted_segment_by_segment() {
-    assert_eq!(text("s['order'] = '202102'").await, "(`s`.`order` = '202102')");
+    assert_eq!(
+        text("s['order'] = '202102'").await,
+        "(`s`.`order` = '202102')"
+    );
     assert_eq!(text("s['a'] > 5").await, "(`s`.`a` > 5)");
 }
 
@@ -476,16 +488,16 @@ async fn distinctness() {
 
 #[tokio::test]
 async fn not_of_what_is_only_necessary_is_not_pushed() {
-    assert_eq!(text("NOT (f > 1.5)").await, "((`f` <= 1.5) OR (IS_NAN(`f`)))");
+    assert_eq!(
+        text("NOT (f > 1.5)").await,
+        "((`f` <= 1.5) OR (IS_NAN(`f`)))"
+    );
     assert_eq!(text("NOT (CAST(amount AS DOUBLE) = 1.5)").await, "");
 }
 
 #[tokio::test]
 async fn decimals_take_the_columns_scale() {
-    assert_eq!(
-        text("big > 12").await,
-        "(`big` > BIGNUMERIC '12')"
-    );
+    assert_eq!(text("big > 12").await, "(`big` > BIGNUMERIC '12')");
     assert_eq!(
         text("amount >= CAST('1.25' AS DECIMAL(10, 2))").await,
         "(`amount` >= NUMERIC '1.25')"

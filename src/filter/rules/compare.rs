@@ -68,8 +68,7 @@ pub(super) fn is_null(schema: &TableSchema, leaf: &Leaf) -> Option<Condition> {
         | FieldType::Unsupported(_) => false,
     };
     // TRY_CAST makes NULLs of its own.
-    (scalar && !subject.may_lose_values)
-        .then(|| Condition::equivalent(Test::IsNull(subject.path)))
+    (scalar && !subject.may_lose_values).then(|| Condition::equivalent(Test::IsNull(subject.path)))
 }
 
 pub(super) fn ordered(schema: &TableSchema, leaf: &Leaf) -> Option<Condition> {

@@ -97,18 +97,17 @@ fn widened(path: Path, comparison: Comparison, value: f64) -> Option<Test> {
             compare(closed(Comparison::Less, Comparison::LessOrEqual), value).map(or_nan)
         }
         Comparison::LessOrEqual => compare(Comparison::LessOrEqual, value).map(or_nan),
-        Comparison::Greater => {
-            compare(closed(Comparison::Greater, Comparison::GreaterOrEqual), value).map(or_nan)
-        }
+        Comparison::Greater => compare(
+            closed(Comparison::Greater, Comparison::GreaterOrEqual),
+            value,
+        )
+        .map(or_nan),
         Comparison::GreaterOrEqual => compare(Comparison::GreaterOrEqual, value).map(or_nan),
     }
 }
 
 /// The subject and a finite double, if the engine compares the column as one.
-fn as_float<'a>(
-    schema: &'a TableSchema,
-    leaf: &'a Leaf,
-) -> Option<(Subject<'a>, Comparison, f64)> {
+fn as_float<'a>(schema: &'a TableSchema, leaf: &'a Leaf) -> Option<(Subject<'a>, Comparison, f64)> {
     let Leaf::Compare(operand, comparison, ScalarValue::Float64(Some(value))) = leaf else {
         return None;
     };
@@ -116,9 +115,7 @@ fn as_float<'a>(
     let [Step::Cast(DataType::Float64)] = subject.steps else {
         return None;
     };
-    value
-        .is_finite()
-        .then_some((subject, *comparison, *value))
+    value.is_finite().then_some((subject, *comparison, *value))
 }
 
 pub(super) fn integer_as_float(schema: &TableSchema, leaf: &Leaf) -> Option<Condition> {
@@ -133,12 +130,7 @@ pub(super) fn integer_as_float(schema: &TableSchema, leaf: &Leaf) -> Option<Cond
         lower: point(lower)?,
         upper: point(floor)?.wrapping_add(i256::ONE),
     };
-    at_thresholds(
-        &subject.path,
-        subject.field_type(),
-        comparison,
-        thresholds,
-    )
+    at_thresholds(&subject.path, subject.field_type(), comparison, thresholds)
 }
 
 pub(super) fn decimal_as_float(schema: &TableSchema, leaf: &Leaf) -> Option<Condition> {

@@ -22,10 +22,16 @@ fn text_column<'a>(schema: &'a TableSchema, operand: &'a Operand) -> Option<Subj
     let subject = Subject::of(schema, operand)?;
     let same = |step: &Step| match (subject.field_type(), step) {
         (FieldType::String, Step::Cast(to)) => {
-            matches!(to, DataType::Utf8 | DataType::LargeUtf8 | DataType::Utf8View)
+            matches!(
+                to,
+                DataType::Utf8 | DataType::LargeUtf8 | DataType::Utf8View
+            )
         }
         (FieldType::Bytes, Step::Cast(to)) => {
-            matches!(to, DataType::Binary | DataType::LargeBinary | DataType::BinaryView)
+            matches!(
+                to,
+                DataType::Binary | DataType::LargeBinary | DataType::BinaryView
+            )
         }
         _ => false,
     };
