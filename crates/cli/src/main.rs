@@ -1,2 +1,142 @@
-//! dfbq
-fn main() {}
+//! `dfbq`: the DataFusion command line with BigQuery in it.
+
+use std::io::IsTerminal;
+use std::process::ExitCode;
+
+use bigquery_local::LocalBigQuery;
+use clap::Parser;
+use datafusion_cli::print_options::PrintOptions;
+use dfbq::args::Args;
+use dfbq::piped::Ended;
+use dfbq::progress::Progress;
+use dfbq::report::{one_line, print_error, print_note};
+use dfbq::session::{Connection, Frontend, Stdin};
+use dfbq::shell::{Failure, Shell};
+use dfbq::{demo, piped, repl, server, session};
+use tracing_subscriber::EnvFilter;
+
+#[tokio::main]
+async fn main() -> ExitCode {
+    let args = Args::parse();
+    log_to_stderr();
+    match run(&args).await {
+        Ok(code) => code,
+        Err(Stopped::Error(line)) => {
+            print_error(&line);
+            ExitCode::FAILURE
+        }
+        Err(Stopped::ReaderGone) => ExitCode::from(141),
+    }
+}
+
+/// Why the program ends before its statements do.
+enum Stopped {
+    /// One line of error.
+    Error(String),
+    /// Nobody reads the output any more. There is nobody to tell, and the exit
+    /// code is that of a program which the signal SIGPIPE ends.
+    ReaderGone,
+}
+
+impl From<String> for Stopped {
+    fn from(line: String) -> Self {
+        Self::Error(line)
+    }
+}
+
+impl From<Failure> for Stopped {
+    fn from(failure: Failure) -> Self {
+        if failure.reader_is_gone() {
+            Self::ReaderGone
+        } else {
+            Self::Error(failure.to_string())
+        }
+    }
+}
+
+/// Warnings of this project go to standard error; `RUST_LOG` asks for others.
+fn log_to_stderr() {
+    let filter = EnvFilter::try_from_default_env()
+        .unwrap_or_else(|_| EnvFilter::new("datafusion_bigquery=warn,bigquery_local=warn"));
+    tracing_subscriber::fmt()
+        .with_env_filter(filter)
+        .with_writer(std::io::stderr)
+        .with_ansi(std::io::stderr().is_terminal())
+        .init();
+}
+
+/// Does what `args` say.
+async fn run(args: &Args) -> Result<ExitCode, Stopped> {
+    let embedded = server::embedded(args).await?;
+    let code = run_session(args, embedded.as_ref()).await?;
+    if let Some(embedded) = embedded {
+        embedded.shutdown().await;
+    }
+    Ok(code)
+}
+
+async fn run_session(args: &Args, embedded: Option<&LocalBigQuery>) -> Result<ExitCode, Stopped> {
+    let connection = server::connection(args, embedded)?;
+    let attended = args.reads_stdin() && std::io::stdin().is_terminal();
+    let frontend = Frontend {
+        dialect: args.dialect.clone(),
+        stdin: if args.reads_stdin() {
+            Stdin::Statements
+        } else {
+            Stdin::Data
+        },
+        progress: (std::io::stderr().is_terminal() && !args.quiet).then(Progress::on_stderr),
+    };
+    let opened = session::open(&connection, frontend)
+        .await
+        .map_err(|error| one_line(&error))?;
+    let print = PrintOptions {
+        format: args.format,
+        quiet: args.quiet,
+        maxrows: args.maxrows,
+        color: args.color,
+        instrumented_registry: opened.object_stores,
+    };
+    let mut shell = Shell::new(opened.context, print);
+
+    if attended {
+        greet(args, &connection);
+        repl::read_and_run(&mut shell)
+            .await
+            .map_err(|error| format!("cannot read the terminal: {error}"))?;
+        return Ok(ExitCode::SUCCESS);
+    }
+    if args.reads_stdin() {
+        let ended = piped::read_and_run(&mut shell, std::io::stdin().lock()).await?;
+        return Ok(match ended {
+            Ended::Clean => ExitCode::SUCCESS,
+            Ended::WithFailures => ExitCode::FAILURE,
+        });
+    }
+    for file in &args.file {
+        shell.run_file(file).await?;
+    }
+    for command in &args.command {
+        shell.run(command).await?;
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+/// Says what there is, to someone at a terminal.
+fn greet(args: &Args, connection: &Connection) {
+    if args.quiet {
+        return;
+    }
+    print_note(&format!("dfbq {}", env!("CARGO_PKG_VERSION")));
+    if args.demo {
+        let tables: Vec<String> = demo::TABLES
+            .iter()
+            .map(|table| format!("bq.{}.{}", demo::DATASET, table.name))
+            .collect();
+        print_note(&format!("tables: {}", tables.join(", ")));
+    } else if let Some(project) = &connection.project {
+        print_note(&format!("catalog bq is project {project}"));
+    } else {
+        print_note("no --project was given, so there is no catalog bq");
+    }
+}

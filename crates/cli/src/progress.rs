@@ -1,0 +1,408 @@
+//! The line that says how far a long statement has read.
+//!
+//! A query planner around the session's own puts a node on top of each plan. The
+//! node passes rows through; while it does, it looks at the metrics of the
+//! BigQuery scans below it and draws one line, and it wipes the line away before
+//! the last row leaves, so that nothing is on the terminal when results are
+//! printed. EXPLAIN shows the same plans with and without it, because EXPLAIN
+//! prints what is below.
+
+use std::fmt;
+use std::io::Write;
+use std::pin::Pin;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::task::{Context, Poll};
+use std::time::{Duration, Instant};
+
+use async_trait::async_trait;
+use datafusion::arrow::datatypes::SchemaRef;
+use datafusion::arrow::record_batch::RecordBatch;
+use datafusion::catalog::Session;
+use datafusion::common::tree_node::TreeNodeRecursion;
+use datafusion::error::Result;
+use datafusion::execution::context::QueryPlanner;
+use datafusion::execution::{RecordBatchStream, SendableRecordBatchStream, TaskContext};
+use datafusion::logical_expr::LogicalPlan;
+use datafusion::physical_expr::PhysicalExpr;
+use datafusion::physical_plan::execution_plan::{ChildrenPropertiesMode, ReplaceChildrenOptions};
+use datafusion::physical_plan::metrics::MetricsSet;
+use datafusion::physical_plan::{
+    DisplayAs, DisplayFormatType, ExecutionPlan, ExecutionPlanProperties, PlanProperties,
+};
+use futures::{Stream, StreamExt};
+
+/// Where and when progress is drawn.
+#[derive(Clone)]
+pub struct Progress {
+    terminal: Arc<Mutex<dyn Write + Send>>,
+    after: Duration,
+    every: Duration,
+}
+
+impl Progress {
+    /// Draws on `terminal` for statements that run longer than `after`, once each
+    /// `every`.
+    pub fn new(terminal: impl Write + Send + 'static, after: Duration, every: Duration) -> Self {
+        Self {
+            terminal: Arc::new(Mutex::new(terminal)),
+            after,
+            every,
+        }
+    }
+
+    /// On standard error, after a second, four times a second.
+    pub fn on_stderr() -> Self {
+        Self::new(
+            std::io::stderr(),
+            Duration::from_secs(1),
+            Duration::from_millis(250),
+        )
+    }
+
+    fn terminal(&self) -> MutexGuard<'_, dyn Write + Send + 'static> {
+        self.terminal.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Progress is a courtesy: a terminal that cannot be written to fails nothing.
+    fn draw(&self, line: &str) {
+        let mut terminal = self.terminal();
+        let _ = write!(terminal, "\r\x1b[K{line}").and_then(|()| terminal.flush());
+    }
+}
+
+impl fmt::Debug for Progress {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Progress")
+            .field("after", &self.after)
+            .field("every", &self.every)
+            .finish_non_exhaustive()
+    }
+}
+
+/// Plans as another planner does, with progress on top.
+#[derive(Debug)]
+pub struct ProgressPlanner {
+    inner: Arc<dyn QueryPlanner + Send + Sync>,
+    progress: Progress,
+}
+
+impl ProgressPlanner {
+    /// Plans as `inner` does and draws with `progress`.
+    pub fn new(inner: Arc<dyn QueryPlanner + Send + Sync>, progress: Progress) -> Self {
+        Self { inner, progress }
+    }
+}
+
+#[async_trait]
+impl QueryPlanner for ProgressPlanner {
+    async fn create_physical_plan(
+        &self,
+        logical_plan: &LogicalPlan,
+        session: &dyn Session,
+    ) -> Result<Arc<dyn ExecutionPlan>> {
+        let plan = self
+            .inner
+            .create_physical_plan(logical_plan, session)
+            .await?;
+        // The rows of an unbounded plan are printed as they come.
+        if plan.boundedness().is_unbounded() {
+            return Ok(plan);
+        }
+        Ok(Arc::new(ProgressExec {
+            running: Arc::new(Running::new(Arc::clone(&plan), self.progress.clone())),
+            input: plan,
+        }))
+    }
+}
+
+/// Passes its input through and draws progress while it does.
+#[derive(Debug)]
+struct ProgressExec {
+    input: Arc<dyn ExecutionPlan>,
+    running: Arc<Running>,
+}
+
+impl DisplayAs for ProgressExec {
+    fn fmt_as(&self, _: DisplayFormatType, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("ProgressExec")
+    }
+}
+
+impl ExecutionPlan for ProgressExec {
+    fn name(&self) -> &str {
+        "ProgressExec"
+    }
+
+    fn properties(&self) -> &Arc<PlanProperties> {
+        self.input.properties()
+    }
+
+    fn maintains_input_order(&self) -> Vec<bool> {
+        vec![true]
+    }
+
+    fn benefits_from_input_partitioning(&self) -> Vec<bool> {
+        vec![false]
+    }
+
+    fn children(&self) -> Vec<&Arc<dyn ExecutionPlan>> {
+        vec![&self.input]
+    }
+
+    fn apply_expressions(
+        &self,
+        _: &mut dyn FnMut(&Arc<dyn PhysicalExpr>) -> Result<TreeNodeRecursion>,
+    ) -> Result<TreeNodeRecursion> {
+        Ok(TreeNodeRecursion::Continue)
+    }
+
+    fn replace_children(
+        self: Arc<Self>,
+        mut children: Vec<Arc<dyn ExecutionPlan>>,
+        _: ReplaceChildrenOptions,
+    ) -> Result<Arc<dyn ExecutionPlan>> {
+        let input = children.swap_remove(0);
+        Ok(Arc::new(Self {
+            running: Arc::new(Running::new(
+                Arc::clone(&input),
+                self.running.progress.clone(),
+            )),
+            input,
+        }))
+    }
+
+    fn with_new_children(
+        self: Arc<Self>,
+        children: Vec<Arc<dyn ExecutionPlan>>,
+    ) -> Result<Arc<dyn ExecutionPlan>> {
+        self.replace_children(
+            children,
+            ReplaceChildrenOptions::new(ChildrenPropertiesMode::Recompute),
+        )
+    }
+
+    fn execute(
+        &self,
+        partition: usize,
+        context: Arc<TaskContext>,
+    ) -> Result<SendableRecordBatchStream> {
+        let input = self.input.execute(partition, context)?;
+        let open = Running::enter(&self.running);
+        Ok(Box::pin(Passing {
+            schema: self.input.schema(),
+            input: Some(input),
+            open: Some(open),
+        }))
+    }
+
+    fn metrics(&self) -> Option<MetricsSet> {
+        self.input.metrics()
+    }
+}
+
+/// A partition on its way through.
+struct Passing {
+    schema: SchemaRef,
+    input: Option<SendableRecordBatchStream>,
+    open: Option<Open>,
+}
+
+impl Stream for Passing {
+    type Item = Result<RecordBatch>;
+
+    fn poll_next(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Self::Item>> {
+        let Some(input) = self.input.as_mut() else {
+            return Poll::Ready(None);
+        };
+        let polled = input.poll_next_unpin(cx);
+        if matches!(polled, Poll::Ready(None | Some(Err(_)))) {
+            self.input = None;
+            self.open = None;
+        }
+        polled
+    }
+}
+
+impl RecordBatchStream for Passing {
+    fn schema(&self) -> SchemaRef {
+        Arc::clone(&self.schema)
+    }
+}
+
+/// One execution of a plan.
+#[derive(Debug)]
+struct Running {
+    plan: Arc<dyn ExecutionPlan>,
+    progress: Progress,
+    state: Mutex<State>,
+}
+
+#[derive(Debug, Default)]
+struct State {
+    /// Partitions that have begun and not ended.
+    open: usize,
+    /// The task that draws while any is open.
+    drawing: Option<tokio::task::AbortHandle>,
+    /// Whether a line stands on the terminal.
+    drawn: bool,
+}
+
+impl Running {
+    fn new(plan: Arc<dyn ExecutionPlan>, progress: Progress) -> Self {
+        Self {
+            plan,
+            progress,
+            state: Mutex::default(),
+        }
+    }
+
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Begins a partition; the first one starts the drawing.
+    fn enter(this: &Arc<Self>) -> Open {
+        let mut state = this.state();
+        state.open += 1;
+        if state.drawing.is_none() {
+            let running = Arc::clone(this);
+            let task = tokio::spawn(async move {
+                let start = Instant::now();
+                tokio::time::sleep(running.progress.after).await;
+                while running.draw(start.elapsed()) {
+                    tokio::time::sleep(running.progress.every).await;
+                }
+            });
+            state.drawing = Some(task.abort_handle());
+        }
+        Open(Arc::clone(this))
+    }
+
+    /// Draws once, unless every partition has ended, which it answers with false.
+    fn draw(&self, elapsed: Duration) -> bool {
+        let reading = Reading::of(&self.plan);
+        // The lock is held while drawing, so that nothing is drawn after `leave`.
+        let mut state = self.state();
+        if state.open == 0 {
+            return false;
+        }
+        if let Some(reading) = reading {
+            self.progress.draw(&reading.line(elapsed));
+            state.drawn = true;
+        }
+        true
+    }
+
+    /// Ends a partition; the last one wipes the line away.
+    fn leave(&self) {
+        let mut state = self.state();
+        state.open -= 1;
+        if state.open == 0 {
+            if let Some(task) = state.drawing.take() {
+                task.abort();
+            }
+            if std::mem::take(&mut state.drawn) {
+                self.progress.draw("");
+            }
+        }
+    }
+}
+
+/// A partition that is being read.
+#[derive(Debug)]
+struct Open(Arc<Running>);
+
+impl Drop for Open {
+    fn drop(&mut self) {
+        self.0.leave();
+    }
+}
+
+/// Name of the plan node that reads BigQuery, and of its metrics.
+const SCAN: &str = "BigQueryScanExec";
+const BYTES_READ: &str = "bytes_read";
+const ESTIMATED_ROWS: &str = "estimated_rows";
+const ESTIMATED_BYTES: &str = "estimated_bytes";
+
+/// What the BigQuery scans of a plan have read so far.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+struct Reading {
+    rows: u64,
+    bytes: u64,
+    estimated_rows: u64,
+    estimated_bytes: u64,
+}
+
+impl Reading {
+    /// Adds up the BigQuery scans of `plan`; `None` if none has opened a session.
+    fn of(plan: &Arc<dyn ExecutionPlan>) -> Option<Self> {
+        let mut reading = Self::default();
+        let mut scans = 0;
+        let mut below = vec![Arc::clone(plan)];
+        while let Some(plan) = below.pop() {
+            if plan.name() == SCAN
+                && let Some(metrics) = plan.metrics()
+            {
+                let sum = |name: &str| {
+                    metrics
+                        .sum_by_name(name)
+                        .map_or(0, |value| value.as_usize() as u64)
+                };
+                reading.rows += metrics.output_rows().unwrap_or(0) as u64;
+                reading.bytes += sum(BYTES_READ);
+                reading.estimated_rows += sum(ESTIMATED_ROWS);
+                reading.estimated_bytes += sum(ESTIMATED_BYTES);
+                scans += 1;
+            }
+            below.extend(plan.children().into_iter().map(Arc::clone));
+        }
+        (scans > 0).then_some(reading)
+    }
+
+    fn line(&self, elapsed: Duration) -> String {
+        let of = |estimate: u64, text: String| {
+            if estimate == 0 {
+                String::new()
+            } else {
+                format!(" of about {text}")
+            }
+        };
+        format!(
+            "reading BigQuery: {} rows{}, {}{}, {} s",
+            grouped(self.rows),
+            of(self.estimated_rows, grouped(self.estimated_rows)),
+            size(self.bytes),
+            of(self.estimated_bytes, size(self.estimated_bytes)),
+            elapsed.as_secs()
+        )
+    }
+}
+
+/// `1234567` as `1,234,567`.
+fn grouped(number: u64) -> String {
+    let digits = number.to_string();
+    let mut text = String::with_capacity(digits.len() + digits.len() / 3);
+    for (index, digit) in digits.chars().enumerate() {
+        if index > 0 && (digits.len() - index).is_multiple_of(3) {
+            text.push(',');
+        }
+        text.push(digit);
+    }
+    text
+}
+
+/// A number of bytes in the largest unit that leaves at least one.
+fn size(bytes: u64) -> String {
+    const UNITS: [&str; 5] = ["B", "KiB", "MiB", "GiB", "TiB"];
+    let mut value = bytes as f64;
+    let mut unit = 0;
+    while value >= 1024.0 && unit + 1 < UNITS.len() {
+        value /= 1024.0;
+        unit += 1;
+    }
+    if unit == 0 {
+        format!("{bytes} B")
+    } else {
+        format!("{value:.1} {}", UNITS[unit])
+    }
+}

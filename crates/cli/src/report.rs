@@ -1,0 +1,219 @@
+//! An error as one line for a terminal.
+
+use std::error::Error;
+use std::fmt;
+
+use datafusion::common::SchemaError;
+use datafusion::error::DataFusionError;
+use datafusion::sql::sqlparser::parser::ParserError;
+
+/// Prints `Error: ` and what failed on standard error.
+pub fn print_error(error: &dyn fmt::Display) {
+    print_note(&format!("Error: {error}"));
+}
+
+/// Prints a line on standard error.
+#[expect(
+    clippy::print_stderr,
+    reason = "where a command-line program reports to"
+)]
+pub fn print_note(line: &str) {
+    eprintln!("{line}");
+}
+
+/// What `error` says, on one line: the words of its cause, behind the contexts
+/// it passed through, without the names of Rust types around them.
+pub fn one_line(error: &DataFusionError) -> String {
+    let mut parts: Vec<String> = Vec::new();
+    for part in parts_of(error) {
+        let part = part.split_whitespace().collect::<Vec<_>>().join(" ");
+        // A context often repeats the message of what it wraps.
+        if !part.is_empty() && !parts.iter().any(|known| known.contains(&part)) {
+            parts.push(part);
+        }
+    }
+    parts.join(": ")
+}
+
+fn parts_of(error: &DataFusionError) -> Vec<String> {
+    match error {
+        DataFusionError::Context(context, inner) => {
+            let mut parts = vec![context.clone()];
+            parts.extend(parts_of(inner));
+            parts
+        }
+        DataFusionError::Diagnostic(_, inner) => parts_of(inner),
+        DataFusionError::Shared(inner) => parts_of(inner),
+        DataFusionError::Collection(errors) => {
+            let lines: Vec<String> = errors.iter().map(one_line).collect();
+            vec![lines.join("; ")]
+        }
+        DataFusionError::SQL(inner, _) => vec![format!("cannot parse the SQL: {}", parser(inner))],
+        DataFusionError::SchemaError(inner, _) => vec![schema(inner)],
+        DataFusionError::External(inner) => external(inner.as_ref()),
+        DataFusionError::ArrowError(inner, _) => external(inner.as_ref()),
+        DataFusionError::ParquetError(inner) => external(inner.as_ref()),
+        DataFusionError::ObjectStore(inner) => external(inner.as_ref()),
+        DataFusionError::Internal(_) => vec![error.strip_backtrace()],
+        other => vec![without_backtrace(&other.message())],
+    }
+}
+
+/// An error from outside DataFusion, with those it was caused by.
+fn external(error: &(dyn Error + 'static)) -> Vec<String> {
+    if let Some(inner) = error.downcast_ref::<DataFusionError>() {
+        return parts_of(inner);
+    }
+    let mut parts = vec![error.to_string()];
+    let mut source = error.source();
+    while let Some(cause) = source {
+        if let Some(inner) = cause.downcast_ref::<DataFusionError>() {
+            parts.extend(parts_of(inner));
+            break;
+        }
+        parts.push(cause.to_string());
+        source = cause.source();
+    }
+    parts
+}
+
+fn parser(error: &ParserError) -> String {
+    match error {
+        ParserError::TokenizerError(message) | ParserError::ParserError(message) => message.clone(),
+        ParserError::RecursionLimitExceeded => {
+            "the statement is nested too deeply for the parser".to_string()
+        }
+    }
+}
+
+fn schema(error: &SchemaError) -> String {
+    /// More names than this make the line useless.
+    const SHOWN: usize = 40;
+    match error {
+        SchemaError::FieldNotFound {
+            field,
+            valid_fields,
+        } => {
+            let mut line = format!("no column {}", field.quoted_flat_name());
+            let names: Vec<String> = valid_fields
+                .iter()
+                .map(|field| field.quoted_flat_name())
+                .collect();
+            if !names.is_empty() {
+                let more = names.len().saturating_sub(SHOWN);
+                line.push_str("; the columns here are ");
+                line.push_str(&names[..names.len().min(SHOWN)].join(", "));
+                if more > 0 {
+                    line.push_str(&format!(" and {more} more"));
+                }
+            }
+            line
+        }
+        other => other.to_string(),
+    }
+}
+
+fn without_backtrace(message: &str) -> String {
+    message
+        .split(DataFusionError::BACK_TRACE_SEP)
+        .next()
+        .unwrap_or(message)
+        .to_string()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use datafusion::common::{Column, plan_datafusion_err};
+    use datafusion::sql::parser::DFParser;
+
+    #[derive(Debug)]
+    struct Outer(Inner);
+    #[derive(Debug)]
+    struct Inner;
+
+    impl fmt::Display for Outer {
+        fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+            f.write_str("cannot reach http://127.0.0.1:1")
+        }
+    }
+    impl Error for Outer {
+        fn source(&self) -> Option<&(dyn Error + 'static)> {
+            Some(&self.0)
+        }
+    }
+    impl fmt::Display for Inner {
+        fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+            f.write_str("connection\nrefused")
+        }
+    }
+    impl Error for Inner {}
+
+    #[test]
+    fn contexts_and_causes_on_one_line() {
+        let error = DataFusionError::External(Box::new(Outer(Inner)))
+            .context("reading table p.d.t")
+            .context("reading table p.d.t");
+        assert_eq!(
+            one_line(&error),
+            "reading table p.d.t: cannot reach http://127.0.0.1:1: connection refused"
+        );
+    }
+
+    #[test]
+    fn a_cause_that_the_message_has_already_is_left_out() {
+        #[derive(Debug)]
+        struct Quoting(Inner);
+        impl fmt::Display for Quoting {
+            fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str("failed: connection refused")
+            }
+        }
+        impl Error for Quoting {
+            fn source(&self) -> Option<&(dyn Error + 'static)> {
+                Some(&self.0)
+            }
+        }
+        let error = DataFusionError::External(Box::new(Quoting(Inner)));
+        assert_eq!(one_line(&error), "failed: connection refused");
+    }
+
+    #[test]
+    fn plan_and_parser_errors_carry_no_type_names() {
+        let error = plan_datafusion_err!("table 'a.b.c' not found");
+        assert_eq!(one_line(&error), "table 'a.b.c' not found");
+
+        let error = DFParser::parse_sql("selec 1").expect_err("not SQL");
+        let line = one_line(&error);
+        assert!(line.starts_with("cannot parse the SQL: Expected"), "{line}");
+        assert!(!line.contains("ParserError"), "{line}");
+    }
+
+    #[test]
+    fn a_wrong_column_names_the_right_ones() {
+        let error = DataFusionError::SchemaError(
+            Box::new(SchemaError::FieldNotFound {
+                field: Box::new(Column::from_name("carier")),
+                valid_fields: (0..50)
+                    .map(|i| Column::from_name(format!("c{i}")))
+                    .collect(),
+            }),
+            Box::new(None),
+        );
+        let line = one_line(&error);
+        assert!(
+            line.starts_with("no column carier; the columns here are c0, c1, "),
+            "{line}"
+        );
+        assert!(line.ends_with("c39 and 10 more"), "{line}");
+    }
+
+    #[test]
+    fn several_errors_stand_side_by_side() {
+        let error = DataFusionError::Collection(vec![
+            plan_datafusion_err!("first"),
+            plan_datafusion_err!("second"),
+        ]);
+        assert_eq!(one_line(&error), "first; second");
+    }
+}

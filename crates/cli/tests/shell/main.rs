@@ -1,0 +1,8 @@
+//! `dfbq` as its users run it: as a process.
+
+mod bigquery;
+mod documents;
+mod errors;
+mod process;
+mod server;
+mod statements;
