@@ -102,7 +102,12 @@ pub fn rows(schema: &Schema, batches: &[RecordBatch]) -> Result<Vec<Vec<String>>
             if is_explain(schema) {
                 rows.extend(plan_lines(&cells));
             } else {
-                rows.push(cells.into_iter().map(|cell| cell.replace('\n', "\\n")).collect());
+                rows.push(
+                    cells
+                        .into_iter()
+                        .map(|cell| cell.replace('\n', "\\n"))
+                        .collect(),
+                );
             }
         }
     }
@@ -118,7 +123,11 @@ fn cell(text: String, column: &dyn Array, row: usize) -> String {
 }
 
 fn is_explain(schema: &Schema) -> bool {
-    let names: Vec<&str> = schema.fields().iter().map(|field| field.name().as_str()).collect();
+    let names: Vec<&str> = schema
+        .fields()
+        .iter()
+        .map(|field| field.name().as_str())
+        .collect();
     names == ["plan_type", "plan"]
 }
 

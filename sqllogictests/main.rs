@@ -7,7 +7,10 @@
 //! cargo test --workspace --test slt -- filters --complete
 //! ```
 
-#![expect(clippy::print_stdout, reason = "a test binary reports on standard output")]
+#![expect(
+    clippy::print_stdout,
+    reason = "a test binary reports on standard output"
+)]
 
 use std::process::ExitCode;
 use std::time::Instant;

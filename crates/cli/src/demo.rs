@@ -79,7 +79,10 @@ struct Client {
 
 impl Client {
     async fn create_dataset(&self) -> Result<(), LoadError> {
-        let url = format!("{}/bigquery/v2/projects/{}/datasets", self.base, self.project);
+        let url = format!(
+            "{}/bigquery/v2/projects/{}/datasets",
+            self.base, self.project
+        );
         let body = json!({"datasetReference": {"projectId": self.project, "datasetId": DATASET}});
         let answer = self
             .http

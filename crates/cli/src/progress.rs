@@ -320,9 +320,10 @@ impl Drop for Open {
 
 /// Name of the plan node that reads BigQuery, and of its metrics.
 const SCAN: &str = "BigQueryScanExec";
-const BYTES_READ: &str = "bytes_read";
+const ROWS: &str = "received_rows";
+const BYTES: &str = "wire_bytes";
 const ESTIMATED_ROWS: &str = "estimated_rows";
-const ESTIMATED_BYTES: &str = "estimated_bytes";
+const ESTIMATED_BYTES: &str = "estimated_bytes_scanned";
 
 /// What the BigQuery scans of a plan have read so far.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -348,8 +349,8 @@ impl Reading {
                         .sum_by_name(name)
                         .map_or(0, |value| value.as_usize() as u64)
                 };
-                reading.rows += metrics.output_rows().unwrap_or(0) as u64;
-                reading.bytes += sum(BYTES_READ);
+                reading.rows += sum(ROWS);
+                reading.bytes += sum(BYTES);
                 reading.estimated_rows += sum(ESTIMATED_ROWS);
                 reading.estimated_bytes += sum(ESTIMATED_BYTES);
                 scans += 1;
@@ -404,5 +405,206 @@ fn size(bytes: u64) -> String {
         format!("{bytes} B")
     } else {
         format!("{value:.1} {}", UNITS[unit])
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::sync::mpsc;
+
+    use datafusion::arrow::array::{ArrayRef, Int64Array};
+    use datafusion::physical_expr::EquivalenceProperties;
+    use datafusion::physical_plan::execution_plan::{Boundedness, EmissionType};
+    use datafusion::physical_plan::metrics::{ExecutionPlanMetricsSet, MetricBuilder};
+    use datafusion::physical_plan::stream::RecordBatchStreamAdapter;
+    use datafusion::physical_plan::{Partitioning, collect};
+    use tokio::sync::Notify;
+
+    /// A terminal that remembers, and rings when it is written to.
+    #[derive(Clone)]
+    struct Terminal {
+        written: mpsc::Sender<String>,
+        drawn: Arc<Notify>,
+    }
+
+    impl Write for Terminal {
+        fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {
+            let text = String::from_utf8_lossy(bytes).into_owned();
+            // Nobody listens once the test is over.
+            let _ = self.written.send(text);
+            self.drawn.notify_one();
+            Ok(bytes.len())
+        }
+
+        fn flush(&mut self) -> std::io::Result<()> {
+            Ok(())
+        }
+    }
+
+    /// A scan by name and metrics that hands out one batch of three rows in each
+    /// partition and ends when something was drawn, if it waits for that.
+    #[derive(Debug)]
+    struct Scan {
+        properties: Arc<PlanProperties>,
+        metrics: ExecutionPlanMetricsSet,
+        waits_for: Option<Arc<Notify>>,
+    }
+
+    fn batch() -> RecordBatch {
+        let column: ArrayRef = Arc::new(Int64Array::from(vec![1, 2, 3]));
+        RecordBatch::try_from_iter([("a", column)]).expect("one column")
+    }
+
+    impl Scan {
+        fn new(partitions: usize, waits_for: Option<Arc<Notify>>) -> Arc<Self> {
+            Arc::new(Self {
+                properties: Arc::new(PlanProperties::new(
+                    EquivalenceProperties::new(batch().schema()),
+                    Partitioning::UnknownPartitioning(partitions),
+                    EmissionType::Incremental,
+                    Boundedness::Bounded,
+                )),
+                metrics: ExecutionPlanMetricsSet::new(),
+                waits_for,
+            })
+        }
+    }
+
+    impl DisplayAs for Scan {
+        fn fmt_as(&self, _: DisplayFormatType, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+            f.write_str(SCAN)
+        }
+    }
+
+    impl ExecutionPlan for Scan {
+        fn name(&self) -> &str {
+            SCAN
+        }
+
+        fn properties(&self) -> &Arc<PlanProperties> {
+            &self.properties
+        }
+
+        fn children(&self) -> Vec<&Arc<dyn ExecutionPlan>> {
+            Vec::new()
+        }
+
+        fn apply_expressions(
+            &self,
+            _: &mut dyn FnMut(&Arc<dyn PhysicalExpr>) -> Result<TreeNodeRecursion>,
+        ) -> Result<TreeNodeRecursion> {
+            Ok(TreeNodeRecursion::Continue)
+        }
+
+        fn with_new_children(
+            self: Arc<Self>,
+            _: Vec<Arc<dyn ExecutionPlan>>,
+        ) -> Result<Arc<dyn ExecutionPlan>> {
+            Ok(self)
+        }
+
+        fn execute(
+            &self,
+            partition: usize,
+            _: Arc<TaskContext>,
+        ) -> Result<SendableRecordBatchStream> {
+            let metric =
+                |name: &'static str| MetricBuilder::new(&self.metrics).counter(name, partition);
+            metric(ROWS).add(1500);
+            metric(BYTES).add(3 << 20);
+            metric(ESTIMATED_ROWS).add(2_000_000);
+            let waits_for = self.waits_for.clone();
+            let batches = futures::stream::once(async move {
+                if let Some(drawn) = waits_for {
+                    drawn.notified().await;
+                }
+                Ok(batch())
+            });
+            Ok(Box::pin(RecordBatchStreamAdapter::new(
+                batch().schema(),
+                batches,
+            )))
+        }
+
+        fn metrics(&self) -> Option<MetricsSet> {
+            Some(self.metrics.clone_inner())
+        }
+    }
+
+    fn terminal() -> (Terminal, mpsc::Receiver<String>) {
+        let (written, read) = mpsc::channel();
+        let drawn = Arc::new(Notify::new());
+        (Terminal { written, drawn }, read)
+    }
+
+    fn watched(scan: Arc<Scan>, progress: Progress) -> Arc<dyn ExecutionPlan> {
+        Arc::new(ProgressExec {
+            running: Arc::new(Running::new(Arc::clone(&scan) as _, progress)),
+            input: scan,
+        })
+    }
+
+    #[tokio::test]
+    async fn a_long_statement_draws_a_line_and_leaves_none() {
+        let (terminal, read) = terminal();
+        let scan = Scan::new(1, Some(Arc::clone(&terminal.drawn)));
+        let progress = Progress::new(terminal, Duration::ZERO, Duration::from_millis(1));
+        let rows = collect(watched(scan, progress), Arc::new(TaskContext::default()))
+            .await
+            .expect("passes through");
+        assert_eq!(rows, [batch()]);
+        let written: String = read.try_iter().collect();
+        assert!(
+            written.starts_with(
+                "\r\x1b[Kreading BigQuery: 1,500 rows of about 2,000,000, 3.0 MiB, 0 s"
+            ),
+            "{written:?}"
+        );
+        assert!(written.ends_with("\r\x1b[K"), "{written:?}");
+    }
+
+    #[tokio::test]
+    async fn a_short_statement_draws_nothing() {
+        let (terminal, read) = terminal();
+        let hour = Duration::from_secs(3600);
+        let progress = Progress::new(terminal, hour, hour);
+        let plan = watched(Scan::new(4, None), progress);
+        let rows = collect(plan, Arc::new(TaskContext::default()))
+            .await
+            .expect("passes through");
+        assert_eq!(rows.len(), 4);
+        assert_eq!(read.try_iter().count(), 0);
+    }
+
+    #[tokio::test]
+    async fn a_statement_that_is_dropped_leaves_no_line() {
+        let (terminal, read) = terminal();
+        let drawn = Arc::clone(&terminal.drawn);
+        // It waits for something that never comes.
+        let scan = Scan::new(1, Some(Arc::new(Notify::new())));
+        let progress = Progress::new(terminal, Duration::ZERO, Duration::from_millis(1));
+        let plan = watched(scan, progress);
+        let mut stream = plan
+            .execute(0, Arc::new(TaskContext::default()))
+            .expect("one partition");
+        tokio::select! {
+            _ = stream.next() => panic!("it never ends"),
+            () = drawn.notified() => {}
+        }
+        drop(stream);
+        let written: String = read.try_iter().collect();
+        assert!(written.ends_with("\r\x1b[K"), "{written:?}");
+    }
+
+    #[test]
+    fn numbers_are_readable() {
+        let grouped: Vec<String> = [0, 999, 1000, 1_234_567].map(grouped).into();
+        assert_eq!(grouped, ["0", "999", "1,000", "1,234,567"]);
+        let sizes: Vec<String> = [0, 1023, 1024, 1536 << 20, u64::MAX].map(size).into();
+        assert_eq!(
+            sizes,
+            ["0 B", "1023 B", "1.0 KiB", "1.5 GiB", "16777216.0 TiB"]
+        );
     }
 }

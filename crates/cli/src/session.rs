@@ -5,13 +5,14 @@ use std::env;
 use std::sync::Arc;
 
 use bigquery_local::LocalBigQuery;
-use datafusion::config::ConfigOptions;
+use datafusion::config::{ConfigExtension, ConfigOptions};
 use datafusion::error::Result;
 use datafusion::execution::SessionStateBuilder;
-use datafusion::prelude::SessionConfig;
 use datafusion::execution::runtime_env::RuntimeEnvBuilder;
 use datafusion::logical_expr::ExplainFormat;
+use datafusion::prelude::SessionConfig;
 use datafusion::prelude::SessionContext;
+use datafusion_bigquery::options::BigQueryOptions;
 use datafusion_cli::functions::{
     ListFilesCacheFunc, MetadataCacheFunc, ParquetMetadataFunc, StatisticsCacheFunc,
 };
@@ -83,7 +84,7 @@ pub async fn open(connection: &Connection, frontend: Frontend) -> Result<Opened>
     let runtime = RuntimeEnvBuilder::new()
         .with_object_store_registry(Arc::clone(&object_stores) as _)
         .build_arc()?;
-    let mut config = config(&frontend)?;
+    let mut config = config(connection, &frontend)?;
     if frontend.stdin == Stdin::Statements {
         config = config.with_extension(Arc::new(StdinCarriesCommands));
     }
@@ -107,7 +108,7 @@ pub async fn open(connection: &Connection, frontend: Frontend) -> Result<Opened>
 
 /// DataFusion's settings: from the environment (`DATAFUSION_…`), else
 /// datafusion-cli's.
-fn config(frontend: &Frontend) -> Result<SessionConfig> {
+fn config(connection: &Connection, frontend: &Frontend) -> Result<SessionConfig> {
     let mut options = ConfigOptions::from_env()?;
     if env::var_os("DATAFUSION_EXPLAIN_FORMAT").is_none() {
         options.explain.format = ExplainFormat::Tree;
@@ -117,6 +118,10 @@ fn config(frontend: &Frontend) -> Result<SessionConfig> {
     }
     if let Some(dialect) = &frontend.dialect {
         options.set("datafusion.sql_parser.dialect", dialect)?;
+    }
+    options.extensions.insert(BigQueryOptions::default());
+    for (name, value) in &connection.options {
+        options.set(&format!("{}.{name}", BigQueryOptions::PREFIX), value)?;
     }
     Ok(SessionConfig::from(options).with_information_schema(true))
 }

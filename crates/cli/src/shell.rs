@@ -204,7 +204,13 @@ impl Shell {
             },
             ..self.print.clone()
         };
-        print.print_batches(schema, &rows, started, count, &state.config_options().format)
+        print.print_batches(
+            schema,
+            &rows,
+            started,
+            count,
+            &state.config_options().format,
+        )
     }
 
     /// Runs one of the shell's own commands, written without its backslash.

@@ -55,7 +55,11 @@ pub fn statements<'a>(text: &'a str, dialect: &dyn Dialect) -> Vec<Piece<'a>> {
         }
     }
     if !complete {
-        word.get_or_insert_with(|| tokens.last().map_or(0, |token| lines.offset(token.span.end)));
+        word.get_or_insert_with(|| {
+            tokens
+                .last()
+                .map_or(0, |token| lines.offset(token.span.end))
+        });
     }
     if let Some(first_word) = word {
         pieces.push(Piece {
@@ -141,10 +145,7 @@ mod tests {
         assert_eq!(
             cut("select ';', \"a;b\" -- no; cut\n, /* ; */ 1; select 2"),
             [
-                (
-                    "select ';', \"a;b\" -- no; cut\n, /* ; */ 1".to_string(),
-                    1
-                ),
+                ("select ';', \"a;b\" -- no; cut\n, /* ; */ 1".to_string(), 1),
                 ("select 2".to_string(), 2)
             ]
         );

@@ -181,7 +181,9 @@ fn tables_are_listed_and_described() {
         let line = format!("bq,nycflights13,{},BASE TABLE\n", table.name);
         assert!(out.contains(&line), "{out}");
     }
-    let out = dfbq_local(&["-c", "describe bq.nycflights13.airlines"]).run().ok();
+    let out = dfbq_local(&["-c", "describe bq.nycflights13.airlines"])
+        .run()
+        .ok();
     assert_eq!(
         out,
         "column_name,data_type,is_nullable\ncarrier,Utf8,YES\nname,Utf8,YES\n"

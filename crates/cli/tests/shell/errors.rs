@@ -40,7 +40,10 @@ fn a_wrong_table() {
         &["nycflights13", "flight"],
     );
     let sql = format!("{CREATE} 'demo.nycflights13.flight'");
-    names(dfbq_local(&["-c", &sql]).run(), &["demo", "nycflights13", "flight"]);
+    names(
+        dfbq_local(&["-c", &sql]).run(),
+        &["demo", "nycflights13", "flight"],
+    );
 }
 
 #[test]
@@ -65,9 +68,7 @@ fn a_wrong_column() {
 
 #[test]
 fn a_wrong_option() {
-    let sql = format!(
-        "{CREATE} 'demo.nycflights13.flights' options (scan.pushdown_filter 'true')"
-    );
+    let sql = format!("{CREATE} 'demo.nycflights13.flights' options (scan.pushdown_filter 'true')");
     names(
         dfbq_local(&["-c", &sql]).run(),
         &["scan.pushdown_filter", "scan.pushdown_filters"],
@@ -89,7 +90,10 @@ fn a_wrong_option() {
 #[test]
 fn a_wrong_location() {
     let sql = format!("{CREATE} 'nycflights13.flights'");
-    names(dfbq_local(&["-c", &sql]).run(), &["nycflights13.flights", "project.dataset.table"]);
+    names(
+        dfbq_local(&["-c", &sql]).run(),
+        &["nycflights13.flights", "project.dataset.table"],
+    );
 }
 
 /// An address on which nothing listens.
@@ -123,14 +127,25 @@ fn a_stopped_storage_api() {
 fn a_key_file_that_cannot_be_used() {
     let folder = tempfile::tempdir().expect("a temporary folder");
     let wrong = folder.path().join("not-a-key.json");
-    fs::write(&wrong, "{\"type\": \"authorized_user\", \"secret\": \"hush\"}").expect("writable");
+    fs::write(
+        &wrong,
+        "{\"type\": \"authorized_user\", \"secret\": \"hush\"}",
+    )
+    .expect("writable");
     let missing = folder.path().join("missing.json");
     for (path, said) in [(&wrong, "service account"), (&missing, "read")] {
         let key = format!("credentials.key_file={}", path.display());
-        let line = dfbq(&["--project", "demo", "-o", "credentials=key_file", "-o", &key])
-            .args(&["-c", "select * from bq.nycflights13.flights"])
-            .run()
-            .error();
+        let line = dfbq(&[
+            "--project",
+            "demo",
+            "-o",
+            "credentials=key_file",
+            "-o",
+            &key,
+        ])
+        .args(&["-c", "select * from bq.nycflights13.flights"])
+        .run()
+        .error();
         assert!(line.contains("credentials.key_file"), "{line}");
         assert!(line.contains(said), "{line}");
         // Where keys are and what is in them is nobody's business.
@@ -144,10 +159,15 @@ fn a_key_file_that_cannot_be_used() {
 fn no_credentials_at_all() {
     let home = tempfile::tempdir().expect("a temporary folder");
     let folder = home.path().to_string_lossy().into_owned();
-    let run = dfbq(&["--project", "demo", "-c", "select * from bq.nycflights13.flights"])
-        .env("HOME", &folder)
-        .env("GOOGLE_APPLICATION_CREDENTIALS", "/no/such/file")
-        .run();
+    let run = dfbq(&[
+        "--project",
+        "demo",
+        "-c",
+        "select * from bq.nycflights13.flights",
+    ])
+    .env("HOME", &folder)
+    .env("GOOGLE_APPLICATION_CREDENTIALS", "/no/such/file")
+    .run();
     names(run, &["credentials"]);
 }
 

@@ -10,7 +10,10 @@ const CSV: [&str; 3] = ["--quiet", "--format", "csv"];
 #[test]
 fn statements_of_one_text_run_in_order() {
     let out = dfbq(&CSV)
-        .args(&["-c", "create table t as select 1 as a; select a + 1 as b from t; -- done"])
+        .args(&[
+            "-c",
+            "create table t as select 1 as a; select a + 1 as b from t; -- done",
+        ])
         .args(&["-c", "select 'x;y' as s"])
         .run()
         .ok();
@@ -92,10 +95,16 @@ fn a_file_stops_at_the_statement_that_fails_and_names_its_line() {
     let run = dfbq(&CSV).args(&["-f", &path]).run();
     assert_eq!(run.stdout, "a\n1\n");
     let error = run.error();
-    assert!(error.starts_with(&format!("{path}:5: no column nothing")), "{error}");
+    assert!(
+        error.starts_with(&format!("{path}:5: no column nothing")),
+        "{error}"
+    );
 
     let error = dfbq(&["-f", "/no/such/file.sql"]).run().error();
-    assert!(error.starts_with("cannot read /no/such/file.sql: "), "{error}");
+    assert!(
+        error.starts_with("cannot read /no/such/file.sql: "),
+        "{error}"
+    );
 }
 
 #[test]
@@ -122,25 +131,41 @@ fn piped_statements_run_and_failures_show_in_the_exit_code() {
     );
     assert!(run.error().starts_with("no column oops"));
 
-    let run = dfbq(&CSV).input("select 1 as a;\n\\q\nselect oops;\n").run();
+    let run = dfbq(&CSV)
+        .input("select 1 as a;\n\\q\nselect oops;\n")
+        .run();
     assert_eq!(run.ok(), "a\n1\n");
     assert_eq!(dfbq(&CSV).input("\n-- nothing\n").run().ok(), "");
 }
 
 #[test]
 fn commands_of_the_shell() {
-    let out = dfbq(&["-q", "-c", "create table things as select 1 as a", "-c", "\\d"])
-        .run()
-        .ok();
+    let out = dfbq(&[
+        "-q",
+        "-c",
+        "create table things as select 1 as a",
+        "-c",
+        "\\d",
+    ])
+    .run()
+    .ok();
     assert!(out.contains("things"), "{out}");
     let out = dfbq(&["-q", "-c", "\\?"]).run().ok();
     assert!(out.contains("\\d name"), "{out}");
-    let out = dfbq(&["-q", "-c", "create table things as select 1 as a", "\\d things"])
-        .run()
-        .ok();
+    let out = dfbq(&[
+        "-q",
+        "-c",
+        "create table things as select 1 as a",
+        "\\d things",
+    ])
+    .run()
+    .ok();
     assert!(out.contains("Int64"), "{out}");
     let error = dfbq(&["-c", "\\nonsense"]).run().error();
-    assert_eq!(error, "'\\nonsense' is not a command of the shell; \\? lists them");
+    assert_eq!(
+        error,
+        "'\\nonsense' is not a command of the shell; \\? lists them"
+    );
 }
 
 #[test]
@@ -170,7 +195,9 @@ fn dialects() {
     let out = dfbq(&CSV).args(&["-c", &text]).run().ok();
     assert_eq!(out.trim_start(), "a b\n\"it\"\"s\"\n");
 
-    let error = dfbq(&["--dialect", "klingon", "-c", "select 1"]).run().error();
+    let error = dfbq(&["--dialect", "klingon", "-c", "select 1"])
+        .run()
+        .error();
     assert!(error.contains("klingon"), "{error}");
 }
 
@@ -189,7 +216,15 @@ fn what_cannot_be_parsed_is_said_in_one_line() {
 fn a_panic_on_a_closed_pipe_does_not_happen() {
     use std::process::{Command, Stdio};
     let mut child = Command::new(env!("CARGO_BIN_EXE_dfbq"))
-        .args(["-q", "--format", "csv", "--maxrows", "inf", "-c", "select * from generate_series(1, 200000)"])
+        .args([
+            "-q",
+            "--format",
+            "csv",
+            "--maxrows",
+            "inf",
+            "-c",
+            "select * from generate_series(1, 200000)",
+        ])
         .stdin(Stdio::null())
         .stdout(Stdio::piped())
         .stderr(Stdio::piped())
