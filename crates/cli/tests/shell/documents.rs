@@ -186,7 +186,7 @@ fn steady<'a>(lines: impl Iterator<Item = &'a str>) -> Vec<String> {
 }
 
 fn quotes_closed(command: &str) -> bool {
-    command.matches('"').count() % 2 == 0
+    command.matches('"').count().is_multiple_of(2)
 }
 
 /// The words of a command, with double quotes around those that have spaces.
