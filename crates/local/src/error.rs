@@ -10,6 +10,8 @@ use std::fmt;
 pub enum Reason {
     /// A malformed request or value.
     Invalid,
+    /// A request body that is no JSON.
+    ParseError,
     /// A malformed query, or one that failed while running.
     InvalidQuery,
     /// An operation that the object's contents forbid.
@@ -49,6 +51,7 @@ impl Reason {
     pub fn as_str(self) -> &'static str {
         match self {
             Reason::Invalid => "invalid",
+            Reason::ParseError => "parseError",
             Reason::InvalidQuery => "invalidQuery",
             Reason::ResourceInUse => "resourceInUse",
             Reason::ResourcesExceeded => "resourcesExceeded",
@@ -72,6 +75,7 @@ impl Reason {
     pub fn http_status(self) -> u16 {
         match self {
             Reason::Invalid
+            | Reason::ParseError
             | Reason::InvalidQuery
             | Reason::ResourceInUse
             | Reason::ResourcesExceeded

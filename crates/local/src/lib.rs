@@ -9,16 +9,20 @@
 //! | [`error`] | errors in the service's words |
 //! | [`jobs`] | queries, loads and copies: their states, statistics and results |
 //! | [`value`] | text, JSON and Arrow forms of values |
+//! | [`rest`] | REST v2 |
 //! | [`grpc`] | the Storage API |
+//! | [`gcs`] | the Cloud Storage API |
 //! | [`server`] | listeners |
 
 pub mod engine;
 pub mod error;
+pub mod gcs;
 pub mod grpc;
 pub mod jobs;
+pub mod rest;
 pub mod schema;
 pub mod server;
 pub mod store;
 pub mod value;
 
-pub use server::{LocalBigQuery, LocalOptions, Service};
+pub use server::{Exposure, LocalBigQuery, LocalOptions, Service};

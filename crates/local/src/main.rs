@@ -1,2 +1,103 @@
-//! bigquery-local
-fn main() {}
+//! The embedded BigQuery as a program: listens until it is told to stop.
+
+use std::io::{self, Write};
+use std::net::{SocketAddr, ToSocketAddrs};
+use std::process::ExitCode;
+
+use bigquery_local::server::Exposure;
+use bigquery_local::{LocalBigQuery, LocalOptions};
+use clap::Parser;
+use tokio::signal::unix::{SignalKind, signal};
+
+/// An embedded BigQuery: REST v2, the Storage API and Cloud Storage on loopback.
+///
+/// When ready it prints one line of JSON with the three endpoints. SIGTERM and
+/// SIGINT stop it. RUST_LOG sets what it logs to standard error.
+#[derive(Debug, Parser)]
+#[command(name = "bigquery-local", version)]
+struct Arguments {
+    /// Address of the REST API; port 0 picks one
+    #[arg(long, value_name = "ADDR", default_value = "127.0.0.1:9050", value_parser = address)]
+    rest: SocketAddr,
+    /// Address of the Storage API (gRPC, plaintext); port 0 picks one
+    #[arg(long, value_name = "ADDR", default_value = "127.0.0.1:9060", value_parser = address)]
+    grpc: SocketAddr,
+    /// Address of the Cloud Storage API; port 0 picks one
+    #[arg(long, value_name = "ADDR", default_value = "127.0.0.1:9070", value_parser = address)]
+    storage: SocketAddr,
+    /// Project that exists from the start
+    #[arg(long, value_name = "PROJECT", default_value = "test-project")]
+    project: String,
+    /// Storage Read splits tables into streams of about this many bytes
+    #[arg(long, value_name = "BYTES", default_value_t = LocalOptions::default().stream_bytes)]
+    stream_bytes: usize,
+    /// Listen on addresses that other machines can reach. There is no
+    /// authentication: whoever reaches them can read and change everything
+    #[arg(long)]
+    allow_remote: bool,
+}
+
+fn address(text: &str) -> Result<SocketAddr, String> {
+    text.to_socket_addrs()
+        .map_err(|e| format!("{e}; write HOST:PORT"))?
+        .next()
+        .ok_or_else(|| "the name has no address".to_string())
+}
+
+#[tokio::main]
+async fn main() -> ExitCode {
+    let arguments = Arguments::parse();
+    let filter = tracing_subscriber::EnvFilter::try_from_default_env()
+        .unwrap_or_else(|_| tracing_subscriber::EnvFilter::new("warn,bigquery_local=info"));
+    tracing_subscriber::fmt()
+        .with_env_filter(filter)
+        .with_writer(io::stderr)
+        .init();
+    match run(arguments).await {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(e) => {
+            // Standard error may be closed; there is nowhere else to say it.
+            let _ = writeln!(io::stderr(), "bigquery-local: {e}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+async fn run(arguments: Arguments) -> io::Result<()> {
+    // Before the listeners, so that a signal during the start is not lost.
+    let mut terminate = signal(SignalKind::terminate())?;
+    let mut interrupt = signal(SignalKind::interrupt())?;
+    let local = LocalBigQuery::start(LocalOptions {
+        rest: arguments.rest,
+        grpc: arguments.grpc,
+        storage: arguments.storage,
+        exposure: if arguments.allow_remote {
+            Exposure::Remote
+        } else {
+            Exposure::Loopback
+        },
+        project: arguments.project,
+        stream_bytes: arguments.stream_bytes,
+    })
+    .await
+    .map_err(|e| match e.kind() {
+        io::ErrorKind::PermissionDenied if !arguments.allow_remote => {
+            io::Error::new(e.kind(), format!("{e} (--allow-remote)"))
+        }
+        _ => e,
+    })?;
+    let ready = serde_json::json!({
+        "rest": local.rest_endpoint(),
+        "grpc": local.grpc_endpoint(),
+        "storage": local.storage_endpoint(),
+    });
+    let mut out = io::stdout();
+    writeln!(out, "{ready}")?;
+    out.flush()?;
+    tokio::select! {
+        _ = terminate.recv() => {}
+        _ = interrupt.recv() => {}
+    }
+    local.shutdown().await;
+    Ok(())
+}

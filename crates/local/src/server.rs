@@ -1,11 +1,38 @@
 //! Starting and stopping the listeners.
 
+use std::io;
 use std::net::SocketAddr;
 use std::sync::Arc;
+use std::time::Duration;
+
+use axum::ServiceExt;
+use axum::extract::Request;
+use axum::serve::ListenerExt;
+use tokio::net::TcpListener;
+use tokio::task::JoinHandle;
+use tokio_util::sync::CancellationToken;
 
 use crate::grpc::ReadSessions;
 use crate::jobs::Jobs;
 use crate::store::{Store, StoreOptions};
+use crate::{gcs, grpc, rest};
+
+/// How long [`LocalBigQuery::shutdown`] waits for running requests.
+const DRAIN: Duration = Duration::from_secs(5);
+
+/// How often old row versions and expired tables are forgotten.
+const UPKEEP: Duration = Duration::from_secs(60);
+
+/// Which addresses may be listened on. There is no authentication, so everything
+/// that reaches a listener may read and change all data.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Exposure {
+    /// Only addresses of this machine.
+    #[default]
+    Loopback,
+    /// Any address.
+    Remote,
+}
 
 /// Where and how an embedded BigQuery listens.
 #[derive(Debug, Clone)]
@@ -16,6 +43,8 @@ pub struct LocalOptions {
     pub grpc: SocketAddr,
     /// Address of the Cloud Storage API; port 0 picks one.
     pub storage: SocketAddr,
+    /// Whether addresses of other machines are refused.
+    pub exposure: Exposure,
     /// The project that exists from the start. Any other project named in a
     /// request exists as soon as a dataset is made in it.
     pub project: String,
@@ -32,6 +61,7 @@ impl Default for LocalOptions {
             rest: any,
             grpc: any,
             storage: any,
+            exposure: Exposure::Loopback,
             project: "local".to_string(),
             stream_bytes: 64 << 20,
         }
@@ -45,9 +75,11 @@ pub struct Service {
     pub store: Arc<Store>,
     /// Read sessions.
     pub read: ReadSessions,
+    /// Insert ids of streamed rows.
+    pub insert_ids: rest::insert_all::InsertIds,
     /// Jobs and what belongs to them.
     pub jobs: Jobs,
-    /// As given at the start.
+    /// As given at the start, with the addresses that are really listened on.
     pub options: LocalOptions,
 }
 
@@ -55,46 +87,50 @@ pub struct Service {
 #[derive(Debug)]
 pub struct LocalBigQuery {
     service: Arc<Service>,
-    rest: SocketAddr,
-    grpc: SocketAddr,
-    storage: SocketAddr,
+    stop: CancellationToken,
+    tasks: Vec<JoinHandle<()>>,
 }
 
 impl LocalBigQuery {
     /// Binds the listeners and answers once requests can be served.
-    pub async fn start(options: LocalOptions) -> std::io::Result<Self> {
+    pub async fn start(mut options: LocalOptions) -> io::Result<Self> {
+        let rest = bind("REST", &mut options.rest, options.exposure).await?;
+        let grpc = bind("gRPC", &mut options.grpc, options.exposure).await?;
+        let storage = bind("storage", &mut options.storage, options.exposure).await?;
         let service = Arc::new(Service {
             store: Arc::new(Store::in_memory(StoreOptions::default())),
             read: ReadSessions::default(),
+            insert_ids: rest::insert_all::InsertIds::default(),
             jobs: Jobs::default(),
             options,
         });
-        let (rest, grpc, storage) = (
-            service.options.rest,
-            service.options.grpc,
-            service.options.storage,
-        );
+        let stop = CancellationToken::new();
+        let tasks = vec![
+            spawn_http("REST", rest, rest::app(&service), &stop),
+            spawn_grpc(grpc, &service, &stop),
+            spawn_http("storage", storage, gcs::app(&service), &stop),
+            spawn_upkeep(&service, &stop),
+        ];
         Ok(Self {
             service,
-            rest,
-            grpc,
-            storage,
+            stop,
+            tasks,
         })
     }
 
     /// `http://127.0.0.1:port` of the REST API.
     pub fn rest_endpoint(&self) -> String {
-        format!("http://{}", self.rest)
+        format!("http://{}", self.service.options.rest)
     }
 
     /// `http://127.0.0.1:port` of the Storage API (gRPC, plaintext).
     pub fn grpc_endpoint(&self) -> String {
-        format!("http://{}", self.grpc)
+        format!("http://{}", self.service.options.grpc)
     }
 
     /// `http://127.0.0.1:port` of the Cloud Storage API.
     pub fn storage_endpoint(&self) -> String {
-        format!("http://{}", self.storage)
+        format!("http://{}", self.service.options.storage)
     }
 
     /// The state, for tests that look at it from inside.
@@ -102,6 +138,95 @@ impl LocalBigQuery {
         &self.service
     }
 
-    /// Stops accepting, finishes what runs, and returns.
-    pub async fn shutdown(self) {}
+    /// Stops accepting, lets what runs finish for a few seconds, and returns.
+    pub async fn shutdown(mut self) {
+        self.stop.cancel();
+        let tasks = std::mem::take(&mut self.tasks);
+        let aborts: Vec<_> = tasks.iter().map(JoinHandle::abort_handle).collect();
+        let drained = tokio::time::timeout(DRAIN, futures::future::join_all(tasks)).await;
+        if drained.is_err() {
+            tracing::warn!("requests still ran {DRAIN:?} after the stop and were cut off");
+            aborts.iter().for_each(tokio::task::AbortHandle::abort);
+        }
+    }
+}
+
+impl Drop for LocalBigQuery {
+    fn drop(&mut self) {
+        self.stop.cancel();
+    }
+}
+
+/// Forgets old row versions and expired tables from time to time.
+fn spawn_upkeep(service: &Arc<Service>, stop: &CancellationToken) -> JoinHandle<()> {
+    let (service, stop) = (Arc::clone(service), stop.clone());
+    tokio::spawn(async move {
+        let mut ticks = tokio::time::interval(UPKEEP);
+        loop {
+            tokio::select! {
+                () = stop.cancelled() => return,
+                _ = ticks.tick() => {}
+            }
+            service.jobs.forget_old();
+            if let Err(e) = service.store.forget_old_versions() {
+                tracing::error!("old versions stay: {e}");
+            }
+        }
+    })
+}
+
+/// Binds `address`, and puts the port that was picked into it.
+async fn bind(name: &str, address: &mut SocketAddr, exposure: Exposure) -> io::Result<TcpListener> {
+    if exposure == Exposure::Loopback && !address.ip().is_loopback() {
+        return Err(io::Error::new(
+            io::ErrorKind::PermissionDenied,
+            format!(
+                "the {name} address {address} is not a loopback address; this server has no authentication, so listening there must be allowed explicitly"
+            ),
+        ));
+    }
+    let listener = TcpListener::bind(*address).await.map_err(|e| {
+        io::Error::new(
+            e.kind(),
+            format!("cannot listen on the {name} address {address}: {e}"),
+        )
+    })?;
+    *address = listener.local_addr()?;
+    Ok(listener)
+}
+
+fn spawn_http(
+    name: &'static str,
+    listener: TcpListener,
+    app: rest::App,
+    stop: &CancellationToken,
+) -> JoinHandle<()> {
+    let stopped = stop.clone().cancelled_owned();
+    let listener = listener.tap_io(|stream| {
+        if let Err(e) = stream.set_nodelay(true) {
+            tracing::debug!("TCP_NODELAY: {e}");
+        }
+    });
+    tokio::spawn(async move {
+        let served = axum::serve(listener, ServiceExt::<Request>::into_make_service(app))
+            .with_graceful_shutdown(stopped)
+            .await;
+        if let Err(e) = served {
+            tracing::error!("the {name} listener ended: {e}");
+        }
+    })
+}
+
+fn spawn_grpc(
+    listener: TcpListener,
+    service: &Arc<Service>,
+    stop: &CancellationToken,
+) -> JoinHandle<()> {
+    let stopped = stop.clone().cancelled_owned();
+    let served = grpc::serve(Arc::clone(service), listener, stopped);
+    tokio::spawn(async move {
+        if let Err(e) = served.await {
+            tracing::error!("the gRPC listener ended: {e}");
+        }
+    })
 }

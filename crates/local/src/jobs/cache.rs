@@ -192,7 +192,8 @@ mod tests {
     fn put(store: &Store, name: &str, columns: &[&str], view: Option<&str>) {
         let fields = columns.iter().map(|c| Field::new(*c, FieldType::Int64));
         let schema = Arc::new(TableSchema::new(fields.collect()));
-        let mut meta = TableMeta::new(schema, "US", 0);
+        let home = crate::store::Dataset::new("US", 0);
+        let mut meta = TableMeta::new(&home, TableKind::Table, schema, 0);
         if let Some(query) = view {
             meta.kind = TableKind::View(View {
                 query: query.into(),

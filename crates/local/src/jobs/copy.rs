@@ -3,19 +3,19 @@
 use std::sync::Arc;
 
 use arrow::array::RecordBatch;
-use arrow::compute::filter_record_batch;
 
 use super::config::{CopyConfig, CreateDisposition, WriteDisposition};
 use super::fit::fit_batch;
 use super::merge::{Wording, merge};
-use super::partitions;
+use super::destination::{check_rows, rows_outside};
 use super::statistics::CopyStatistics;
 use super::target::Target;
-use super::{layout, location};
+use super::location;
 use crate::error::{Result, ServiceError};
 use crate::schema::{arrow_schema, logical_bytes};
 use crate::store::{
-    DatasetRef, Mutation, Segment, State, Store, Table, TableKind, TableMeta, millis_now,
+    DatasetRef, Mutation, Partition, Partitioning, Rows, Segment, State, Store, Table, TableKind,
+    TableMeta, millis_now,
 };
 
 /// Sources of one job at most.
@@ -137,68 +137,70 @@ impl Copy {
                 return Err(ServiceError::not_found(format_args!("Table {reference}")));
             }
             None => {
-                let now = millis_now();
-                TableMeta {
-                    expiration_time: layout::default_expiration(dataset, now),
-                    ..like(&model, &dataset.location, now)
-                }
+                let made = TableMeta::new(
+                    dataset,
+                    TableKind::Table,
+                    Arc::clone(&model.schema),
+                    millis_now(),
+                );
+                like(&model, made)
             }
             Some(table) => self.existing_meta(table, &model, whole)?,
         };
         if existing.is_some_and(|table| *table.meta() != meta) {
             meta.touch(millis_now());
         }
-        let decorated = self.destination.partition_start(&meta)?;
-        let mut parts = Vec::new();
-        for (source, target) in sources.iter().zip(&self.sources) {
-            parts.extend(parts_of(source, target)?);
-        }
-        let by_ingestion = meta
-            .time_partitioning
-            .as_ref()
-            .is_some_and(|p| p.field.is_none());
+        let decorated = self.destination.partition_of(&meta)?;
         let arrow = arrow_schema(&meta.schema);
+        let now = millis_now().saturating_mul(1000);
         let mut statistics = CopyStatistics::default();
         let mut segments = Vec::new();
-        for part in parts {
-            let fitted: Result<Vec<RecordBatch>> = part
-                .batches
-                .iter()
-                .map(|batch| fit_batch(batch, &meta.schema, &arrow))
-                .collect();
-            let fitted = fitted?;
-            if let Some(start) = decorated.filter(|_| !by_ingestion) {
-                partitions::check_rows(&meta, start, &self.destination, &fitted)?;
+        for (source, target) in sources.iter().zip(&self.sources) {
+            for part in parts_of(source, target)? {
+                let fitted: Result<Vec<RecordBatch>> = part
+                    .batches
+                    .iter()
+                    .map(|batch| fit_batch(batch, &meta.schema, &arrow))
+                    .collect();
+                let fitted = fitted?;
+                for batch in &fitted {
+                    statistics.copied_rows += u64::try_from(batch.num_rows()).unwrap_or(u64::MAX);
+                    statistics.copied_logical_bytes += logical_bytes(batch);
+                }
+                let partition = match (meta.partitioning(), &decorated) {
+                    (Partitioning::Ingestion(_), Some(Partition::Time(start))) => Some(*start),
+                    (Partitioning::Ingestion(_), _) => {
+                        part.partition.or_else(|| meta.ingestion_partition(now))
+                    }
+                    (_, Some(partition)) => {
+                        check_rows(&meta, partition, &self.destination, &fitted)?;
+                        None
+                    }
+                    (_, None) => None,
+                };
+                segments.push(Segment::in_memory(fitted, partition));
             }
-            for batch in &fitted {
-                statistics.copied_rows += u64::try_from(batch.num_rows()).unwrap_or(u64::MAX);
-                statistics.copied_logical_bytes += logical_bytes(batch);
-            }
-            let partition = match (by_ingestion, decorated) {
-                (false, _) => None,
-                (true, Some(start)) => Some(start),
-                (true, None) => part.partition.or_else(|| now_partition(&meta)),
-            };
-            segments.push(Segment::in_memory(fitted, partition));
         }
         let mut mutations = Vec::new();
         if existing.is_none_or(|table| *table.meta() != meta) {
             let put = Mutation::PutTable(reference.clone(), Box::new(meta.clone()));
             mutations.push(put);
         }
-        mutations.push(match (self.write, existing, decorated) {
-            (WriteDisposition::Truncate, Some(table), Some(start)) if !by_ingestion => {
-                let mut all = vec![Segment::in_memory(
-                    partitions::rows_outside(table, &meta, start)?,
-                    None,
-                )];
-                all.append(&mut segments);
-                Mutation::Replace(reference.clone(), all)
+        let truncate = self.write == WriteDisposition::Truncate;
+        mutations.push(match (existing, decorated) {
+            (Some(_), None) if truncate => Mutation::Replace(reference.clone(), segments),
+            (Some(table), Some(partition)) if truncate => {
+                match (meta.partitioning(), partition) {
+                    (Partitioning::Ingestion(_), Partition::Time(start)) => {
+                        Mutation::ReplacePartitions(reference.clone(), vec![start], segments)
+                    }
+                    (_, partition) => {
+                        let kept = rows_outside(table, &meta, &partition)?;
+                        segments.insert(0, Segment::in_memory(kept, None));
+                        Mutation::Replace(reference.clone(), segments)
+                    }
+                }
             }
-            (WriteDisposition::Truncate, _, Some(start)) => {
-                Mutation::ReplacePartitions(reference.clone(), vec![start], segments)
-            }
-            (WriteDisposition::Truncate, _, None) => Mutation::Replace(reference.clone(), segments),
             _ => Mutation::Append(reference.clone(), segments),
         });
         Ok((mutations, statistics))
@@ -216,16 +218,7 @@ impl Copy {
             WriteDisposition::Empty if table.snapshot().rows() > 0 => {
                 Err(ServiceError::duplicate(format_args!("Table {reference}")))
             }
-            WriteDisposition::Truncate if whole => Ok(TableMeta {
-                description: old.description.clone(),
-                labels: old.labels.clone(),
-                creation_time: old.creation_time,
-                last_modified_time: old.last_modified_time,
-                etag: old.etag.clone(),
-                expiration_time: old.expiration_time,
-                extra: old.extra.clone(),
-                ..like(model, &old.location, old.creation_time)
-            }),
+            WriteDisposition::Truncate if whole => Ok(like(model, (*old).clone())),
             _ => {
                 // Copying adds rows, never columns, and tightens or relaxes nothing.
                 let merged = merge(reference, &old.schema, &model.schema, &[], Wording::Load)?;
@@ -238,55 +231,48 @@ impl Copy {
     }
 }
 
-/// A new table like `model`: schema, layout and constraints.
-fn like(model: &TableMeta, location: &str, now: i64) -> TableMeta {
+/// `own` with the schema, the layout and the constraints of `model`, and with its
+/// description and labels when it has none.
+fn like(model: &TableMeta, own: TableMeta) -> TableMeta {
     TableMeta {
-        description: model.description.clone(),
-        labels: model.labels.clone(),
+        schema: Arc::clone(&model.schema),
+        description: own.description.or_else(|| model.description.clone()),
+        labels: if own.labels.is_empty() {
+            model.labels.clone()
+        } else {
+            own.labels
+        },
         time_partitioning: model.time_partitioning.clone(),
         range_partitioning: model.range_partitioning.clone(),
         clustering: model.clustering.clone(),
         require_partition_filter: model.require_partition_filter,
         primary_key: model.primary_key.clone(),
         foreign_keys: model.foreign_keys.clone(),
-        ..TableMeta::new(Arc::clone(&model.schema), location, now)
+        ..own
     }
-}
-
-fn now_partition(meta: &TableMeta) -> Option<i64> {
-    let partitioning = meta.time_partitioning.as_ref()?;
-    let granularity = crate::store::partition::Granularity::parse(&partitioning.granularity)?;
-    Some(granularity.start_of(millis_now().saturating_mul(1000)))
 }
 
 /// The rows of a table, or of the partition that `target` names.
 fn parts_of(table: &Table, target: &Target) -> Result<Vec<Part>> {
     let meta = table.meta();
-    let start = target.partition_start(&meta)?;
-    let by_column = meta
-        .time_partitioning
-        .as_ref()
-        .is_some_and(|p| p.field.is_some());
     let snapshot = table.snapshot();
-    let mut parts = Vec::new();
-    for segment in &snapshot.segments {
-        if start.is_some() && !by_column && segment.partition() != start {
-            continue;
-        }
-        let mut batches = segment.batches()?;
-        if let Some(start) = start.filter(|_| by_column) {
-            let arrow = arrow_schema(&meta.schema);
-            for batch in &mut batches {
-                let fitted = fit_batch(batch, &meta.schema, &arrow)?;
-                let inside = partitions::membership(&meta, start, &fitted)?;
-                *batch = filter_record_batch(&fitted, &inside)
-                    .map_err(|e| ServiceError::internal(format!("rows of a partition: {e}")))?;
-            }
-        }
-        parts.push(Part {
-            batches,
-            partition: segment.partition(),
-        });
+    if let Some(partition) = target.partition_of(&meta)? {
+        return Ok(vec![Part {
+            batches: snapshot.partition_rows(&meta, &partition, Rows::Inside)?,
+            partition: match partition {
+                Partition::Time(start) => Some(start),
+                _ => None,
+            },
+        }]);
     }
-    Ok(parts)
+    snapshot
+        .segments
+        .iter()
+        .map(|segment| {
+            Ok(Part {
+                batches: segment.batches()?,
+                partition: segment.partition(),
+            })
+        })
+        .collect()
 }

@@ -9,15 +9,13 @@ use super::config::{
     CreateDisposition, DestinationProperties, LayoutConfig, SchemaUpdateOption, WriteDisposition,
 };
 use super::fit::fit_batch;
-use super::layout;
 use super::merge::{Wording, merge};
-use super::partitions;
 use super::target::Target;
 use crate::error::{Result, ServiceError};
 use crate::schema::{TableSchema, arrow_schema, logical_bytes};
-use crate::store::partition::Granularity;
 use crate::store::{
-    Dataset, Mutation, Segment, State, Store, Table, TableKind, TableMeta, TableRef, millis_now,
+    Dataset, Mutation, Partition, Partitioning, Rows, Segment, Snapshot, State, Store, Table, TableKind,
+    TableMeta, TableRef, millis_now,
 };
 
 /// Where and how a job's rows are written.
@@ -76,13 +74,13 @@ impl Destination {
             None => {
                 let mut meta = self.new_meta(dataset, &TableSchema::default());
                 self.layout.apply(&mut meta);
-                self.target.partition_start(&meta).map(drop)
+                self.target.partition_of(&meta).map(drop)
             }
             Some(table) => {
                 let meta = table.meta();
                 self.check_kind(&meta)?;
                 self.layout.check_same(&meta, self.write)?;
-                self.target.partition_start(&meta)?;
+                self.target.partition_of(&meta)?;
                 if self.write == WriteDisposition::Empty && table.snapshot().rows() > 0 {
                     return Err(ServiceError::duplicate(format_args!(
                         "Table {}",
@@ -136,10 +134,12 @@ impl Destination {
     }
 
     fn new_meta(&self, dataset: &Dataset, schema: &TableSchema) -> TableMeta {
-        let now = millis_now();
-        let mut meta = TableMeta::new(Arc::new(schema.clone()), &dataset.location, now);
-        meta.expiration_time = layout::default_expiration(dataset, now);
-        meta
+        TableMeta::new(
+            dataset,
+            TableKind::Table,
+            Arc::new(schema.clone()),
+            millis_now(),
+        )
     }
 
     fn plan(&self, state: &State, incoming: &TableSchema) -> Result<Plan> {
@@ -152,7 +152,7 @@ impl Destination {
             let mut meta = self.new_meta(dataset, incoming);
             self.layout.apply(&mut meta);
             self.describe(&mut meta);
-            layout::check(&meta)?;
+            meta.validate_layout()?;
             return Ok(Plan {
                 meta,
                 existing: None,
@@ -168,7 +168,7 @@ impl Destination {
             meta.primary_key.clear();
             meta.foreign_keys.clear();
             self.layout.apply(&mut meta);
-            layout::check(&meta)?;
+            meta.validate_layout()?;
         } else {
             let merged = merge(table, &old.schema, incoming, &self.updates, self.wording)?;
             if merged != *old.schema {
@@ -226,30 +226,12 @@ impl Destination {
 
     fn mutations(&self, plan: Plan, batches: Vec<RecordBatch>) -> Result<Vec<Mutation>> {
         let reference = &self.target.table;
-        let mut mutations = Vec::new();
-        let decorated = self.target.partition_start(&plan.meta)?;
-        let by_ingestion = plan
-            .meta
-            .time_partitioning
-            .as_ref()
-            .filter(|p| p.field.is_none());
-        let segments = |batches: Vec<RecordBatch>, partition| {
-            if batches.is_empty() {
-                Vec::new()
-            } else {
-                vec![Segment::in_memory(batches, partition)]
-            }
-        };
+        let meta = &plan.meta;
+        let decorated = self.target.partition_of(meta)?;
         let empty_before = plan
             .existing
             .as_ref()
             .is_none_or(|table| table.snapshot().rows() == 0);
-        if plan.changed {
-            mutations.push(Mutation::PutTable(
-                reference.clone(),
-                Box::new(plan.meta.clone()),
-            ));
-        }
         let replace = match self.write {
             WriteDisposition::Truncate | WriteDisposition::TruncateData => true,
             WriteDisposition::Append => false,
@@ -258,40 +240,95 @@ impl Destination {
                 return Err(ServiceError::duplicate(format_args!("Table {reference}")));
             }
         };
-        if let Some(partitioning) = by_ingestion {
-            let now = millis_now().saturating_mul(1000);
-            let granularity = Granularity::parse(&partitioning.granularity);
-            let start = decorated.or_else(|| granularity.map(|g| g.start_of(now)));
-            let segments = segments(batches, start);
-            mutations.push(match (replace, decorated) {
-                (true, Some(partition)) => {
-                    Mutation::ReplacePartitions(reference.clone(), vec![partition], segments)
+        let rows = match (decorated, meta.partitioning()) {
+            (Some(Partition::Time(start)), Partitioning::Ingestion(_)) => {
+                let segments = segments(batches, Some(start));
+                if replace {
+                    Mutation::ReplacePartitions(reference.clone(), vec![start], segments)
+                } else {
+                    Mutation::Append(reference.clone(), segments)
                 }
-                (true, None) => Mutation::Replace(reference.clone(), segments),
-                (false, _) => Mutation::Append(reference.clone(), segments),
-            });
-            return Ok(mutations);
-        }
-        if let Some(partition) = decorated {
-            partitions::check_rows(&plan.meta, partition, &self.target, &batches)?;
-            if replace {
-                let mut all = match &plan.existing {
-                    Some(table) => partitions::rows_outside(table, &plan.meta, partition)?,
-                    None => Vec::new(),
-                };
-                all.extend(batches);
-                mutations.push(Mutation::Replace(reference.clone(), segments(all, None)));
-                return Ok(mutations);
             }
+            (Some(partition), _) => {
+                check_rows(meta, &partition, &self.target, &batches)?;
+                if replace {
+                    let mut all = match &plan.existing {
+                        Some(table) => rows_outside(table, meta, &partition)?,
+                        None => Vec::new(),
+                    };
+                    all.extend(batches);
+                    Mutation::Replace(reference.clone(), segments(all, None))
+                } else {
+                    Mutation::Append(reference.clone(), segments(batches, None))
+                }
+            }
+            (None, _) => {
+                let now = millis_now().saturating_mul(1000);
+                let segments = segments(batches, meta.ingestion_partition(now));
+                if replace {
+                    Mutation::Replace(reference.clone(), segments)
+                } else {
+                    Mutation::Append(reference.clone(), segments)
+                }
+            }
+        };
+        let mut mutations = Vec::new();
+        if plan.changed {
+            mutations.push(Mutation::PutTable(
+                reference.clone(),
+                Box::new(plan.meta.clone()),
+            ));
         }
-        let segments = segments(batches, None);
-        mutations.push(if replace {
-            Mutation::Replace(reference.clone(), segments)
-        } else {
-            Mutation::Append(reference.clone(), segments)
-        });
+        mutations.push(rows);
         Ok(mutations)
     }
+}
+
+/// One segment of all rows, or none when there are none.
+fn segments(batches: Vec<RecordBatch>, partition: Option<i64>) -> Vec<Segment> {
+    if batches.is_empty() {
+        return Vec::new();
+    }
+    vec![Segment::in_memory(batches, partition)]
+}
+
+/// Refuses rows of other partitions than the one that the job names.
+pub(super) fn check_rows(
+    meta: &TableMeta,
+    partition: &Partition,
+    target: &Target,
+    batches: &[RecordBatch],
+) -> Result<()> {
+    let rows = Snapshot {
+        schema: Arc::clone(&meta.schema),
+        arrow: arrow_schema(&meta.schema),
+        segments: vec![Arc::new(Segment::in_memory(batches.to_vec(), None))],
+        version: 0,
+        time: 0,
+    };
+    if rows.partition_rows(meta, partition, Rows::Outside)?.is_empty() {
+        return Ok(());
+    }
+    Err(ServiceError::invalid(format!(
+        "Some rows belong to different partitions rather than destination partition {}${}",
+        target.table,
+        target.partition.as_deref().unwrap_or_default()
+    )))
+}
+
+/// The table's rows outside a partition, in the form of `meta`'s schema.
+pub(super) fn rows_outside(
+    table: &Table,
+    meta: &TableMeta,
+    partition: &Partition,
+) -> Result<Vec<RecordBatch>> {
+    let arrow = arrow_schema(&meta.schema);
+    table
+        .snapshot()
+        .partition_rows(&table.meta(), partition, Rows::Outside)?
+        .iter()
+        .map(|batch| fit_batch(batch, &meta.schema, &arrow))
+        .collect()
 }
 
 fn count(n: usize) -> u64 {

@@ -2,7 +2,7 @@
 
 use super::config::{LayoutConfig, WriteDisposition};
 use crate::error::{Result, ServiceError};
-use crate::store::{Dataset, RangePartitioning, TableMeta};
+use crate::store::{RangePartitioning, TableMeta};
 
 impl LayoutConfig {
     /// Whether nothing is said.
@@ -102,40 +102,4 @@ fn describe(meta: &TableMeta) -> String {
         return "none".to_string();
     }
     parts.join(" ")
-}
-
-/// Refuses a layout that the schema does not allow, in the service's words.
-pub fn check(meta: &TableMeta) -> Result<()> {
-    let partition_field = meta
-        .time_partitioning
-        .as_ref()
-        .and_then(|p| p.field.as_ref())
-        .or(meta.range_partitioning.as_ref().map(|p| &p.field));
-    if let Some(field) = partition_field {
-        if meta.schema.field(field).is_none() {
-            return Err(ServiceError::invalid(
-                "The field specified for partitioning cannot be found in the schema.",
-            ));
-        }
-    }
-    for field in meta.clustering.iter().flat_map(|c| &c.fields) {
-        if meta.schema.field(field).is_none() {
-            return Err(ServiceError::invalid(format!(
-                "The field specified for clustering cannot be found in the schema. Invalid field: \
-                 {field}"
-            )));
-        }
-    }
-    Ok(())
-}
-
-/// When a table made at `now` in `dataset` expires by the dataset's default, both in
-/// milliseconds since the epoch.
-pub fn default_expiration(dataset: &Dataset, now: i64) -> Option<i64> {
-    let lifetime = dataset.extra.get("defaultTableExpirationMs")?;
-    let lifetime = match lifetime.as_str() {
-        Some(text) => text.parse().ok()?,
-        None => lifetime.as_i64()?,
-    };
-    Some(now.saturating_add(lifetime))
 }

@@ -29,7 +29,6 @@ pub mod location;
 pub mod merge;
 pub mod names;
 pub mod parameters;
-mod partitions;
 pub mod query;
 pub mod reference;
 pub mod registry;
@@ -38,6 +37,8 @@ pub mod run;
 pub mod statistics;
 pub mod target;
 pub mod uploads;
+
+use crate::store::millis_now;
 
 pub use job::{Job, JobKind, JobResult, JobState};
 pub use reference::JobRef;
@@ -51,12 +52,18 @@ pub struct Jobs {
     pub registry: JobRegistry,
     /// Results that repeated queries get.
     pub cache: cache::QueryCache,
-    /// Drops results whose day is over.
-    pub sweeper: anonymous::Sweeper,
     /// Requests that must not be carried out twice.
     pub requests: requests::Requests,
     /// Uploads under way.
     pub uploads: uploads::Uploads,
+}
+
+impl Jobs {
+    /// Lets go of results whose day is over.
+    pub fn forget_old(&self) {
+        self.registry
+            .forget_results_before(millis_now() - anonymous::LIFETIME);
+    }
 }
 
 /// The caller that every job belongs to: this server has no accounts.

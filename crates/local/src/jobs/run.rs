@@ -46,10 +46,6 @@ enum Work {
 /// service answers at submission (syntax of the configuration, a taken id, a load
 /// or copy in the wrong place) are answered here; all others end up in the job.
 pub fn start(service: &Arc<Service>, request: JobRequest) -> Result<Arc<Job>> {
-    service
-        .jobs
-        .sweeper
-        .sweep(&service.store, &service.jobs.registry)?;
     let (job, work, timeout) = prepare(service, request)?;
     let job = service.jobs.registry.insert(job)?;
     let task = run(Arc::clone(service), Arc::clone(&job), work, timeout);

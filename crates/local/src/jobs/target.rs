@@ -1,8 +1,8 @@
 //! Names of destinations: a table, or one partition of it (`table$20240131`).
 
 use crate::error::{Result, ServiceError};
-use crate::store::partition::Granularity;
-use crate::store::{TableMeta, TableRef};
+use crate::rest::names::check_table_id;
+use crate::store::{Partition, TableMeta, TableRef};
 
 /// A destination as a job names it.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -28,40 +28,16 @@ impl Target {
             table.table = name.to_string();
             partition = Some(id.to_string());
         }
-        let length = table.table.len();
-        let legal = |c: char| {
-            c.is_alphanumeric() || matches!(c, '_' | '-' | ' ') || (c > '\u{7f}' && !c.is_control())
-        };
-        if length == 0 || length > 1024 || !table.table.chars().all(legal) {
-            return Err(ServiceError::invalid(format!(
-                "Invalid table ID \"{}\".",
-                reference.table
-            )));
-        }
+        check_table_id(&table.table)?;
         Ok(Self { table, partition })
     }
 
-    /// The start of the named partition in microseconds since the epoch, for a table
-    /// that is partitioned by time.
-    pub fn partition_start(&self, meta: &TableMeta) -> Result<Option<i64>> {
-        let Some(id) = &self.partition else {
-            return Ok(None);
-        };
-        let Some(partitioning) = &meta.time_partitioning else {
-            return Err(ServiceError::invalid(format!(
-                "Cannot write to partition {id} of {}: the table is not partitioned by time",
-                self.table
-            )));
-        };
-        Granularity::parse(&partitioning.granularity)
-            .and_then(|g| g.parse_id(id))
-            .map(Some)
-            .ok_or_else(|| {
-                ServiceError::invalid(format!(
-                    "Invalid partition id {id} for the {} partitioned table {}",
-                    partitioning.granularity, self.table
-                ))
-            })
+    /// The named partition of a table that is laid out as `meta` says.
+    pub fn partition_of(&self, meta: &TableMeta) -> Result<Option<Partition>> {
+        self.partition
+            .as_ref()
+            .map(|id| meta.partition(id))
+            .transpose()
     }
 }
 

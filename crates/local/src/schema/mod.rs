@@ -4,7 +4,9 @@ mod arrow;
 mod field;
 mod json;
 mod size;
+mod validate;
 
 pub use arrow::{adapt_batch, arrow_field, arrow_schema};
 pub use field::{Field, FieldType, Mode, RangeElement, TableSchema};
-pub use size::{logical_bytes, logical_bytes_of};
+pub use size::logical_bytes;
+pub use validate::{MAX_COLUMNS, evolve_schema, validate_schema};

@@ -5,17 +5,17 @@
 //! step, readers see all of it or nothing, and a journal can write it as one unit.
 
 mod dataset;
-pub mod partition;
+mod partition;
 mod reference;
 mod segment;
 mod state;
 mod table;
 
-pub use dataset::Dataset;
+pub use dataset::{Dataset, fresh_etag};
+pub use partition::{Granularity, Partition, Partitioning, Rows};
 pub use reference::{DatasetRef, TableRef};
 pub use segment::Segment;
-pub(crate) use state::micros_now;
-pub use state::{Mutation, State, Store, StoreOptions, millis_now, new_etag};
+pub use state::{Mutation, State, Store, StoreOptions, micros_now, millis_now};
 pub use table::{
     ClusteringSpec, RangePartitioning, Snapshot, Table, TableKind, TableMeta, TimePartitioning,
     View,

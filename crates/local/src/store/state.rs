@@ -59,9 +59,23 @@ impl State {
             .filter(move |(reference, _)| reference.project == project)
     }
 
-    /// A table.
+    /// The projects that have datasets, in order.
+    pub fn projects(&self) -> impl Iterator<Item = &str> {
+        let mut last = None;
+        self.datasets.keys().filter_map(move |reference| {
+            let project = reference.project.as_str();
+            (last != Some(project)).then(|| {
+                last = Some(project);
+                project
+            })
+        })
+    }
+
+    /// A table that has not expired.
     pub fn table(&self, reference: &TableRef) -> Option<&Arc<Table>> {
-        self.tables.get(reference)
+        self.tables
+            .get(reference)
+            .filter(|table| !table.meta().is_expired(millis_now()))
     }
 
     /// A table, or the service's 404: of its dataset when that is missing too.
@@ -73,28 +87,49 @@ impl State {
         Err(ServiceError::not_found(format_args!("Table {reference}")))
     }
 
-    /// The tables of a dataset in order of name.
+    /// The tables of a dataset in order of name, without those that expired.
     pub fn tables(&self, dataset: &DatasetRef) -> impl Iterator<Item = &Arc<Table>> {
+        let now = millis_now();
         self.tables
             .range(dataset.table("")..)
             .map(|(_, table)| table)
             .take_while(move |t| {
                 t.reference().project == dataset.project && t.reference().dataset == dataset.dataset
             })
+            .filter(move |t| !t.meta().is_expired(now))
     }
 
-    /// Tables of hidden datasets (results of queries) that have expired at `now`
-    /// (milliseconds since the epoch).
-    pub fn expired_anonymous(&self, now: i64) -> Vec<TableRef> {
-        self.tables
-            .values()
-            .filter(|table| table.reference().dataset.starts_with('_'))
-            .filter(|table| table.meta().expiration_time.is_some_and(|at| at <= now))
-            .map(|table| table.reference().clone())
-            .collect()
+    /// Refuses a change that names a table which neither exists nor is made by it,
+    /// so that applying cannot fail half-way.
+    fn check(&self, mutations: &[Mutation]) -> Result<()> {
+        let mut known: BTreeMap<&TableRef, bool> = BTreeMap::new();
+        for mutation in mutations {
+            match mutation {
+                Mutation::PutTable(reference, _) => {
+                    known.insert(reference, true);
+                }
+                Mutation::DropTable(reference) => {
+                    known.insert(reference, false);
+                }
+                Mutation::Append(reference, _)
+                | Mutation::Replace(reference, _)
+                | Mutation::ReplacePartitions(reference, ..) => {
+                    let exists = known
+                        .get(reference)
+                        .copied()
+                        .unwrap_or_else(|| self.tables.contains_key(reference));
+                    if !exists {
+                        return Err(ServiceError::not_found(format_args!("Table {reference}")));
+                    }
+                }
+                Mutation::PutDataset(..) | Mutation::DropDataset(_) => {}
+            }
+        }
+        Ok(())
     }
 
-    fn apply(&mut self, mutation: Mutation, now: i64) -> Result<()> {
+    /// Applies one step of a change that passed [`Self::check`].
+    fn apply(&mut self, mutation: Mutation, now: i64) {
         match mutation {
             Mutation::PutDataset(reference, dataset) => {
                 self.datasets.insert(reference, Arc::new(dataset));
@@ -103,7 +138,7 @@ impl State {
                 self.datasets.remove(&reference);
                 self.tables.retain(|r, _| r.dataset_ref() != reference);
             }
-            Mutation::PutTable(reference, meta) => match self.tables.get(&reference) {
+            Mutation::PutTable(reference, meta) => match self.table(&reference) {
                 Some(table) => table.put_meta(*meta, now),
                 None => {
                     self.incarnations += 1;
@@ -115,24 +150,26 @@ impl State {
                 self.tables.remove(&reference);
             }
             Mutation::Append(reference, segments) => {
-                let table = self.require_table(&reference)?;
-                table.append(segments.into_iter().map(Arc::new).collect(), now);
+                if let Some(table) = self.tables.get(&reference) {
+                    table.append(segments.into_iter().map(Arc::new).collect(), now);
+                }
             }
             Mutation::Replace(reference, segments) => {
-                let table = self.require_table(&reference)?;
-                table.retire(&|_| true, now);
-                table.append(segments.into_iter().map(Arc::new).collect(), now);
+                if let Some(table) = self.tables.get(&reference) {
+                    table.retire(&|_| true, now);
+                    table.append(segments.into_iter().map(Arc::new).collect(), now);
+                }
             }
             Mutation::ReplacePartitions(reference, partitions, segments) => {
-                let table = self.require_table(&reference)?;
-                table.retire(
-                    &|s| s.partition().is_some_and(|p| partitions.contains(&p)),
-                    now,
-                );
-                table.append(segments.into_iter().map(Arc::new).collect(), now);
+                if let Some(table) = self.tables.get(&reference) {
+                    table.retire(
+                        &|s| s.partition().is_some_and(|p| partitions.contains(&p)),
+                        now,
+                    );
+                    table.append(segments.into_iter().map(Arc::new).collect(), now);
+                }
             }
         }
-        Ok(())
     }
 }
 
@@ -189,28 +226,43 @@ impl Store {
     /// can happen, then all of it happens, with one commit time.
     pub fn commit<R>(&self, plan: impl FnOnce(&State) -> Result<(Vec<Mutation>, R)>) -> Result<R> {
         let mut last = self.last_commit.lock();
-        let (mutations, result) = plan(&self.state.read())?;
+        let (mutations, result) = {
+            let state = self.state.read();
+            let (mutations, result) = plan(&state)?;
+            state.check(&mutations)?;
+            (mutations, result)
+        };
         let now = micros_now().max(*last + 1);
         *last = now;
         let mut state = self.state.write();
         for mutation in mutations {
-            state.apply(mutation, now)?;
+            state.apply(mutation, now);
         }
         Ok(result)
     }
 
-    /// Drops row versions older than the time-travel window.
-    pub fn forget_old_versions(&self) {
+    /// Drops row versions older than the time-travel window, and expired tables.
+    pub fn forget_old_versions(&self) -> Result<()> {
         let window = i64::try_from(self.options.time_travel.as_micros()).unwrap_or(i64::MAX);
         let horizon = micros_now().saturating_sub(window);
         for table in self.state.read().tables.values() {
             table.forget_before(horizon);
         }
+        self.commit(|state| {
+            let now = millis_now();
+            let expired = state
+                .tables
+                .values()
+                .filter(|table| table.meta().is_expired(now))
+                .map(|table| Mutation::DropTable(table.reference().clone()))
+                .collect();
+            Ok((expired, ()))
+        })
     }
 }
 
 /// Microseconds since the epoch.
-pub(crate) fn micros_now() -> i64 {
+pub fn micros_now() -> i64 {
     let since = SystemTime::now()
         .duration_since(UNIX_EPOCH)
         .unwrap_or_default();
@@ -219,10 +271,5 @@ pub(crate) fn micros_now() -> i64 {
 
 /// Milliseconds since the epoch.
 pub fn millis_now() -> i64 {
-    micros_now().div_euclid(1000)
-}
-
-/// An etag that no other resource version has.
-pub fn new_etag() -> String {
-    uuid::Uuid::new_v4().simple().to_string()
+    micros_now() / 1000
 }

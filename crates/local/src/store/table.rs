@@ -9,9 +9,9 @@ use parking_lot::RwLock;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
+use super::dataset::{Dataset, fresh_etag};
 use super::reference::TableRef;
 use super::segment::Segment;
-use super::state::new_etag;
 use crate::error::Result;
 use crate::schema::{TableSchema, adapt_batch, arrow_schema};
 
@@ -110,19 +110,22 @@ pub struct TableMeta {
 }
 
 impl TableMeta {
-    /// A native table of `schema` made at `now` (milliseconds since the epoch), with
-    /// nothing else said about it.
-    pub fn new(schema: Arc<TableSchema>, location: impl Into<String>, now: i64) -> Self {
+    /// A relation of `schema` in `dataset`, created at `now` (milliseconds) with
+    /// the dataset's location and default expirations, and nothing else.
+    pub fn new(dataset: &Dataset, kind: TableKind, schema: Arc<TableSchema>, now: i64) -> Self {
+        let expires = matches!(kind, TableKind::Table);
         Self {
-            kind: TableKind::Table,
             schema,
-            location: location.into(),
+            location: dataset.location.clone(),
             description: None,
             labels: BTreeMap::new(),
             creation_time: now,
             last_modified_time: now,
-            expiration_time: None,
-            etag: new_etag(),
+            expiration_time: dataset
+                .default_table_expiration_ms()
+                .filter(|_| expires)
+                .map(|ms| now.saturating_add(ms)),
+            etag: fresh_etag(),
             time_partitioning: None,
             range_partitioning: None,
             clustering: None,
@@ -131,13 +134,19 @@ impl TableMeta {
             foreign_keys: Vec::new(),
             max_staleness: None,
             extra: Map::new(),
+            kind,
         }
     }
 
-    /// Marks a change of metadata at `now` (milliseconds since the epoch).
+    /// Notes a change of metadata: a new etag and modification time.
     pub fn touch(&mut self, now: i64) {
+        self.etag = fresh_etag();
         self.last_modified_time = now;
-        self.etag = new_etag();
+    }
+
+    /// Whether the table is gone at `now` (milliseconds).
+    pub fn is_expired(&self, now: i64) -> bool {
+        self.expiration_time.is_some_and(|at| at <= now)
     }
 }
 
@@ -238,6 +247,7 @@ impl Table {
             schema,
             segments,
             version: rows.changed,
+            time: time.min(rows.changed),
         })
     }
 
@@ -294,6 +304,8 @@ pub struct Snapshot {
     pub segments: Vec<Arc<Segment>>,
     /// The table's `changed` when the snapshot was taken.
     pub version: i64,
+    /// The instant that the snapshot shows: [`Table::snapshot_at`] takes it again.
+    pub time: i64,
 }
 
 impl Snapshot {
@@ -305,6 +317,11 @@ impl Snapshot {
     /// Size of the rows' Arrow buffers in bytes.
     pub fn bytes(&self) -> usize {
         self.segments.iter().map(|s| s.bytes()).sum()
+    }
+
+    /// Size of the rows as the service counts it for `numBytes`.
+    pub fn logical_bytes(&self) -> u64 {
+        self.segments.iter().map(|s| s.logical_bytes()).sum()
     }
 
     /// All rows under this snapshot's schema.
