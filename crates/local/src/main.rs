@@ -37,6 +37,14 @@ struct Arguments {
     allow_remote: bool,
 }
 
+/// What the program prints once it serves.
+#[derive(Debug, serde::Serialize)]
+struct Ready {
+    rest: String,
+    grpc: String,
+    storage: String,
+}
+
 fn address(text: &str) -> Result<SocketAddr, String> {
     text.to_socket_addrs()
         .map_err(|e| format!("{e}; write HOST:PORT"))?
@@ -86,11 +94,11 @@ async fn run(arguments: Arguments) -> io::Result<()> {
         }
         _ => e,
     })?;
-    let ready = serde_json::json!({
-        "rest": local.rest_endpoint(),
-        "grpc": local.grpc_endpoint(),
-        "storage": local.storage_endpoint(),
-    });
+    let ready = serde_json::to_string(&Ready {
+        rest: local.rest_endpoint(),
+        grpc: local.grpc_endpoint(),
+        storage: local.storage_endpoint(),
+    })?;
     let mut out = io::stdout();
     writeln!(out, "{ready}")?;
     out.flush()?;

@@ -199,6 +199,8 @@ async fn update(
     // Columns of a new view query are planned before the state is locked.
     let view = match resource::table::kind(members(body))? {
         kind @ (TableKind::View(_) | TableKind::MaterializedView(_)) => {
+            let now = service.store.table(reference)?.meta();
+            resource::table::check_kind(&now.kind, &kind)?;
             let schema = schema_of(service, reference, &kind, members(body)).await?;
             Some((kind, schema))
         }

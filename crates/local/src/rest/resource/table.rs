@@ -255,12 +255,20 @@ fn constraints(body: &Map<String, Value>) -> Result<(Vec<String>, Vec<Value>)> {
     Ok((primary, foreign))
 }
 
+/// Refuses to make another kind of relation of an existing one.
+pub(in crate::rest) fn check_kind(old: &TableKind, new: &TableKind) -> Result<()> {
+    if std::mem::discriminant(old) == std::mem::discriminant(new) {
+        return Ok(());
+    }
+    Err(ServiceError::invalid(
+        "Cannot change the type of an existing table.",
+    ))
+}
+
 /// Refuses a change of what a table keeps for life.
 pub(in crate::rest) fn check_update(old: &TableMeta, new: &TableMeta) -> Result<()> {
     let refuse = |why: &str| Err(ServiceError::invalid(why));
-    if std::mem::discriminant(&old.kind) != std::mem::discriminant(&new.kind) {
-        return refuse("Cannot change the type of an existing table.");
-    }
+    check_kind(&old.kind, &new.kind)?;
     let layout = |meta: &TableMeta| {
         meta.time_partitioning.as_ref().map(|t| {
             (

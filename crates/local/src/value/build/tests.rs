@@ -180,7 +180,7 @@ fn errors_name_row_and_field() {
         (
             json!({"a": 1, "n": 1e29}),
             "n",
-            "Invalid NUMERIC value: 1e29",
+            "Invalid NUMERIC value: 1e+29",
         ),
         (
             json!({"a": 1, "p": "1000"}),
