@@ -77,7 +77,7 @@ pub(super) fn create(
     let projection = Projection::resolve(&snapshot.schema, &meta, &options.selected_fields)?;
     let restriction = restriction(&options.row_restriction, &snapshot.schema, &meta)?;
     if meta.require_partition_filter {
-        check_partition_filter(&table_ref, &meta, restriction.as_ref())?;
+        check_partition_filter(&table_ref, &meta, &snapshot.schema, restriction.as_ref())?;
     }
     let format = format(data_format, &options, &projection)?;
 
@@ -238,6 +238,7 @@ fn restriction(
 fn check_partition_filter(
     table: &TableRef,
     meta: &TableMeta,
+    schema: &TableSchema,
     restriction: Option<&Restriction>,
 ) -> Result<(), Status> {
     let columns: Vec<&str> = match (&meta.time_partitioning, &meta.range_partitioning) {
@@ -248,7 +249,7 @@ fn check_partition_filter(
         (None, Some(range)) => vec![&range.field],
         (None, None) => return Ok(()),
     };
-    if restriction.is_some_and(|r| columns.iter().any(|c| r.narrows(c))) {
+    if restriction.is_some_and(|r| columns.iter().any(|c| r.narrows(c, schema))) {
         return Ok(());
     }
     let quoted: Vec<String> = columns.iter().map(|c| format!("'{c}'")).collect();
