@@ -40,8 +40,12 @@ mod civil;
 mod coercion;
 mod decimal;
 mod interval;
+mod operators;
+mod pattern;
+mod regexp;
 mod scalar;
 mod signature;
+mod strings;
 mod text;
 mod types;
 mod value;
@@ -120,10 +124,20 @@ pub fn resolve(name: &str, arguments: &[Argument]) -> Result<Call> {
     let arguments: Vec<signature::Argument> = arguments.iter().map(Into::into).collect();
     if let Some(definition) = SCALARS.get(name) {
         let resolved = definition.resolve(&arguments)?;
-        let (arguments, returns) = resolved.columns();
+        let (columns, mut returns) = resolved.columns();
+        let collation = collation(name, &arguments)?;
+        let definition = match (&collation, catalogue::folding_name(name)) {
+            (Some(_), Some(folding)) => SCALARS.get(folding).ok_or_else(|| {
+                ServiceError::internal(format!("{name} has no form under a collation"))
+            })?,
+            _ => definition,
+        };
+        if resolved.ret == SqlType::String {
+            returns.collation = collation;
+        }
         return Ok(Call {
             function: Function::Scalar(scalar::bind(definition, resolved)),
-            arguments,
+            arguments: columns,
             returns,
         });
     }
@@ -133,6 +147,42 @@ pub fn resolve(name: &str, arguments: &[Argument]) -> Result<Call> {
         }
         None => ServiceError::invalid_query(format!("Function not found: {name}")),
     })
+}
+
+/// The collation that a call works under: the one that its text arguments have.
+fn collation(name: &str, arguments: &[signature::Argument]) -> Result<Option<String>> {
+    if name == "collate" {
+        let given = arguments.get(1).and_then(|a| a.literal_text());
+        return match given {
+            Some("und:ci") => Ok(Some("und:ci".into())),
+            Some("") => Ok(None),
+            Some(other) => Err(ServiceError::invalid_query(format!(
+                "Collation '{other}' in collate function is not supported."
+            ))),
+            None => Err(ServiceError::invalid_query(
+                "The second argument of COLLATE() must be a string literal",
+            )),
+        };
+    }
+    let mut given = arguments
+        .iter()
+        .map(|a| a.collation.as_str())
+        .filter(|c| !c.is_empty());
+    let Some(first) = given.next() else {
+        return Ok(None);
+    };
+    if let Some(other) = given.find(|c| *c != first) {
+        return Err(ServiceError::invalid_query(format!(
+            "Collation conflict: \"{first}\" and \"{other}\""
+        )));
+    }
+    if matches!(name, "replace" | "split") {
+        return Err(ServiceError::unsupported(format_args!(
+            "{} under the collation '{first}'",
+            name.to_ascii_uppercase()
+        )));
+    }
+    Ok(Some(first.to_string()))
 }
 
 /// The conversion from one type to another as a function of one argument, or of two
