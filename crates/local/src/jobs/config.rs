@@ -117,6 +117,8 @@ pub struct QueryConfig {
     /// What an append may change.
     #[serde(default)]
     pub schema_update_options: Vec<SchemaUpdateOption>,
+    /// Whether the query begins a session.
+    pub create_session: Option<bool>,
     /// Session and time zone settings.
     #[serde(default)]
     pub connection_properties: Vec<ConnectionProperty>,

@@ -5,12 +5,12 @@ use std::sync::Arc;
 use arrow::array::RecordBatch;
 
 use super::config::{CopyConfig, CreateDisposition, WriteDisposition};
-use super::fit::fit_batch;
-use super::merge::{Wording, merge};
 use super::destination::{check_rows, rows_outside};
+use super::fit::fit_batch;
+use super::location;
+use super::merge::{Wording, merge};
 use super::statistics::CopyStatistics;
 use super::target::Target;
-use super::location;
 use crate::error::{Result, ServiceError};
 use crate::schema::{arrow_schema, logical_bytes};
 use crate::store::{
@@ -189,18 +189,16 @@ impl Copy {
         let truncate = self.write == WriteDisposition::Truncate;
         mutations.push(match (existing, decorated) {
             (Some(_), None) if truncate => Mutation::Replace(reference.clone(), segments),
-            (Some(table), Some(partition)) if truncate => {
-                match (meta.partitioning(), partition) {
-                    (Partitioning::Ingestion(_), Partition::Time(start)) => {
-                        Mutation::ReplacePartitions(reference.clone(), vec![start], segments)
-                    }
-                    (_, partition) => {
-                        let kept = rows_outside(table, &meta, &partition)?;
-                        segments.insert(0, Segment::in_memory(kept, None));
-                        Mutation::Replace(reference.clone(), segments)
-                    }
+            (Some(table), Some(partition)) if truncate => match (meta.partitioning(), partition) {
+                (Partitioning::Ingestion(_), Partition::Time(start)) => {
+                    Mutation::ReplacePartitions(reference.clone(), vec![start], segments)
                 }
-            }
+                (_, partition) => {
+                    let kept = rows_outside(table, &meta, &partition)?;
+                    segments.insert(0, Segment::in_memory(kept, None));
+                    Mutation::Replace(reference.clone(), segments)
+                }
+            },
             _ => Mutation::Append(reference.clone(), segments),
         });
         Ok((mutations, statistics))

@@ -14,8 +14,8 @@ use super::target::Target;
 use crate::error::{Result, ServiceError};
 use crate::schema::{TableSchema, arrow_schema, logical_bytes};
 use crate::store::{
-    Dataset, Mutation, Partition, Partitioning, Rows, Segment, Snapshot, State, Store, Table, TableKind,
-    TableMeta, TableRef, millis_now,
+    Dataset, Mutation, Partition, Partitioning, Rows, Segment, Snapshot, State, Store, Table,
+    TableKind, TableMeta, TableRef, millis_now,
 };
 
 /// Where and how a job's rows are written.
@@ -306,7 +306,10 @@ pub(super) fn check_rows(
         version: 0,
         time: 0,
     };
-    if rows.partition_rows(meta, partition, Rows::Outside)?.is_empty() {
+    if rows
+        .partition_rows(meta, partition, Rows::Outside)?
+        .is_empty()
+    {
         return Ok(());
     }
     Err(ServiceError::invalid(format!(

@@ -77,6 +77,9 @@ impl Query {
     /// Refuses what this server does not do, before anything runs.
     fn check(&self, service: &Service) -> Result<()> {
         self.check_dialect()?;
+        if self.config.create_session == Some(true) {
+            return Err(ServiceError::unsupported("A session"));
+        }
         for property in &self.config.connection_properties {
             match property.key.as_str() {
                 "query_label" => {}

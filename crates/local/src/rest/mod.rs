@@ -7,14 +7,18 @@ pub mod answer;
 mod datasets;
 mod discovery;
 pub mod insert_all;
+mod jobs;
 pub mod merge;
 pub mod names;
 pub mod page;
 mod projects;
+mod queries;
 pub mod request;
 mod resource;
 mod tabledata;
 mod tables;
+mod upload;
+mod upload_multipart;
 
 use std::convert::Infallible;
 use std::sync::Arc;
@@ -35,11 +39,14 @@ pub fn router(service: Arc<Service>) -> Router {
         .merge(projects::routes())
         .merge(datasets::routes())
         .merge(tables::routes())
-        .merge(tabledata::routes());
+        .merge(tabledata::routes())
+        .merge(jobs::routes())
+        .merge(queries::routes());
     Router::new()
         .nest("/bigquery/v2", resources.clone())
         .merge(resources)
         .merge(discovery::routes())
+        .merge(upload::routes())
         .fallback(answer::no_such_path)
         .layer(map_response(answer::in_envelope))
         .with_state(service)

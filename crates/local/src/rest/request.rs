@@ -122,6 +122,16 @@ impl Params {
             .filter(|v| !v.is_empty())
     }
 
+    /// Every value of a parameter that may be repeated.
+    pub fn all<'a>(&'a self, name: &str) -> impl Iterator<Item = &'a str> {
+        self.0
+            .get(name)
+            .into_iter()
+            .flatten()
+            .map(String::as_str)
+            .filter(|v| !v.is_empty())
+    }
+
     /// A parameter that is a number.
     pub fn number<T: FromStr>(&self, name: &str) -> Result<Option<T>> {
         self.get(name)

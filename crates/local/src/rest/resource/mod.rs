@@ -1,6 +1,7 @@
-//! The JSON form of datasets and tables.
+//! The JSON form of datasets, tables and jobs.
 
 pub(super) mod dataset;
+pub(super) mod job;
 pub(super) mod table;
 
 use base64::Engine;
