@@ -1,9 +1,12 @@
 //! The embedded BigQuery seen from outside: every test talks to a server over
 //! real sockets.
 
+mod copies;
 mod datasets;
 mod harness;
 mod insert_all;
+mod loads;
 mod process;
 mod tabledata;
 mod tables;
+mod uploads;
