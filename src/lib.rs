@@ -4,8 +4,12 @@
 //!
 //! - [`error`]: the one error type;
 //! - [`options`]: the table of options, and what was said of them;
+//! - [`auth`]: who requests are made as;
 //! - [`types`]: BigQuery's types and their mappings;
+//! - [`client`]: requests to the service, and what comes of them;
 
+pub mod auth;
+pub mod client;
 pub mod error;
 mod filter;
 pub mod options;

@@ -1,0 +1,174 @@
+//! The wire: requests to BigQuery, and what comes of them.
+//!
+//! [`Client`] is the whole of it. [`rest`] talks to the REST interface,
+//! [`read`] to the Storage Read API, [`retry`] decides what is tried again.
+//! Nothing here knows DataFusion.
+
+mod endpoint;
+pub mod read;
+pub mod rest;
+pub mod retry;
+
+use std::fmt;
+use std::sync::Arc;
+
+use futures::stream::BoxStream;
+
+use crate::auth::Credentials;
+use crate::error::Result;
+use crate::options::ConnectionOptions;
+use crate::types::{DatasetRef, TableRef};
+use read::Connections;
+use read::session::{ReadSession, ReadSessionRequest};
+use read::stream::{ReadStreamOptions, StreamBatch};
+use rest::Transport;
+use rest::model::{DatasetListItem, Table, TableListItem};
+use retry::{Clock, SystemClock};
+
+/// A client of BigQuery; cloning is cheap and shares connections and tokens.
+#[derive(Clone)]
+pub struct Client(Arc<Inner>);
+
+struct Inner {
+    options: ConnectionOptions,
+    rest: Transport,
+    connections: Connections,
+    credentials: Credentials,
+    clock: Arc<dyn Clock>,
+}
+
+impl Client {
+    /// A client that reaches the service as the options say. Nothing is
+    /// connected, and no credentials are read, before the first request.
+    ///
+    /// # Errors
+    /// [`crate::error::ErrorKind::Configuration`] when no connection can be
+    /// set up for an endpoint.
+    pub fn new(options: &ConnectionOptions) -> Result<Self> {
+        Client::with_clock(options, Arc::new(SystemClock))
+    }
+
+    /// As [`Client::new`], with another clock for the waits between attempts.
+    ///
+    /// # Errors
+    /// As [`Client::new`].
+    pub fn with_clock(options: &ConnectionOptions, clock: Arc<dyn Clock>) -> Result<Self> {
+        let credentials =
+            Credentials::new(options.credentials.clone(), options.billing_project.clone());
+        Ok(Client(Arc::new(Inner {
+            rest: Transport::new(
+                options.rest_endpoint.clone(),
+                credentials.clone(),
+                Arc::clone(&clock),
+            )?,
+            connections: Connections::new(options.grpc_endpoint.clone())?,
+            options: options.clone(),
+            credentials,
+            clock,
+        })))
+    }
+
+    /// The options that the client was made from.
+    pub fn options(&self) -> &ConnectionOptions {
+        &self.0.options
+    }
+
+    /// The project that pays for reading `table`.
+    pub fn billing_project<'a>(&'a self, table: &'a TableRef) -> &'a str {
+        self.0
+            .options
+            .billing_project
+            .as_deref()
+            .unwrap_or(&table.project)
+    }
+
+    /// What the service says of a table, freshly asked.
+    ///
+    /// # Errors
+    /// [`crate::error::ErrorKind::NotFound`] when the table, its dataset or
+    /// its project does not exist; other kinds when the service cannot be
+    /// asked or refuses to say.
+    pub async fn get_table(&self, table: &TableRef) -> Result<Table> {
+        self.0.rest.get_table(table).await
+    }
+
+    /// The datasets of a project that the caller may see; every page of them.
+    ///
+    /// # Errors
+    /// [`crate::error::ErrorKind::NotFound`] when the project does not exist.
+    pub async fn list_datasets(&self, project: &str) -> Result<Vec<DatasetListItem>> {
+        self.0.rest.list_datasets(project).await
+    }
+
+    /// The tables and views of a dataset; every page of them.
+    ///
+    /// # Errors
+    /// [`crate::error::ErrorKind::NotFound`] when the dataset does not exist.
+    pub async fn list_tables(&self, dataset: &DatasetRef) -> Result<Vec<TableListItem>> {
+        self.0.rest.list_tables(dataset).await
+    }
+
+    /// Opens a read session: a snapshot of the table, cut into streams.
+    ///
+    /// # Errors
+    /// [`crate::error::ErrorKind::InvalidArgument`] when the service refuses
+    /// the request (an unknown column, a restriction it does not take, a kind
+    /// of table that cannot be read); [`crate::error::ErrorKind::NotFound`] or
+    /// [`crate::error::ErrorKind::PermissionDenied`] when the table does not
+    /// exist or may not be read, which the service does not always tell apart.
+    pub async fn create_read_session(&self, request: &ReadSessionRequest) -> Result<ReadSession> {
+        let inner = &self.0;
+        read::open_session(
+            &inner.connections,
+            &inner.credentials,
+            &inner.clock,
+            self.billing_project(&request.table),
+            inner.options.trace_id.as_deref(),
+            request,
+        )
+        .await
+    }
+
+    /// Reads the stream `name` of a session from row `offset` (the number of
+    /// its rows read before; 0 for all) to its end. Broken calls are made
+    /// again where they stopped: every row arrives once.
+    ///
+    /// Nothing is asked before the first poll, and dropping the stream ends
+    /// the call. After an error the stream is over. The future behind a poll
+    /// needs a Tokio runtime.
+    ///
+    /// # Errors
+    /// Items are errors when no further attempt helps:
+    /// [`crate::error::ErrorKind::SessionExpired`] six hours after the session
+    /// began, [`crate::error::ErrorKind::PermissionDenied`],
+    /// [`crate::error::ErrorKind::Data`] for responses that cannot be
+    /// understood, and whatever the last of the allowed attempts met.
+    pub fn read_stream(
+        &self,
+        session: &ReadSession,
+        name: &str,
+        offset: u64,
+        options: ReadStreamOptions,
+    ) -> BoxStream<'static, Result<StreamBatch>> {
+        let inner = &self.0;
+        read::open_stream(
+            &inner.connections,
+            &inner.credentials,
+            &inner.clock,
+            session,
+            name,
+            offset,
+            options,
+        )
+    }
+}
+
+impl fmt::Debug for Client {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Client")
+            .field("rest_endpoint", &self.0.options.rest_endpoint)
+            .field("grpc_endpoint", &self.0.options.grpc_endpoint)
+            .field("credentials", &self.0.credentials)
+            .finish_non_exhaustive()
+    }
+}

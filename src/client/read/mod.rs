@@ -1,0 +1,18 @@
+//! Reading over the Storage Read API.
+//!
+//! [`session`] opens a session: a snapshot of a table, cut into streams.
+//! [`stream`] reads one of them, coming back to the row where it stopped after
+//! every failure that another attempt can cure. `decode` turns responses into
+//! record batches and trusts nothing in them.
+
+mod channel;
+mod decode;
+mod message;
+mod schema;
+pub mod session;
+mod status;
+pub mod stream;
+
+pub(crate) use channel::Connections;
+pub(crate) use session::open as open_session;
+pub(crate) use stream::open as open_stream;

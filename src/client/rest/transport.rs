@@ -1,0 +1,302 @@
+//! Requests over HTTP and what their answers mean.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use reqwest::StatusCode;
+use serde::Deserialize;
+use serde_json::Value;
+use url::Url;
+
+use crate::auth::Credentials;
+use crate::client::endpoint;
+use crate::client::retry::{Clock, RetryPolicy, retry};
+use crate::error::{Error, ErrorKind, Result, RetryAdvice};
+use crate::options::EndpointUrl;
+
+/// Where version 2 of the interface lives on a server.
+const BASE_PATH: &str = "/bigquery/v2";
+/// How long one attempt may take.
+const ATTEMPT_TIMEOUT: Duration = Duration::from_secs(60);
+/// How long opening a connection may take.
+const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
+/// No answer of the methods used here comes near this size.
+const MAX_ANSWER_BYTES: usize = 64 << 20;
+/// Error answers are short; what is longer is not the service's.
+const MAX_QUOTED_BYTES: usize = 600;
+
+/// Sends requests, as whom and to where they go.
+#[derive(Debug, Clone)]
+pub(crate) struct Transport {
+    http: reqwest::Client,
+    endpoint: EndpointUrl,
+    credentials: Credentials,
+    policy: RetryPolicy,
+    clock: Arc<dyn Clock>,
+}
+
+impl Transport {
+    pub(crate) fn new(
+        endpoint: EndpointUrl,
+        credentials: Credentials,
+        clock: Arc<dyn Clock>,
+    ) -> Result<Self> {
+        let mut builder = reqwest::Client::builder()
+            .user_agent(endpoint::USER_AGENT)
+            .connect_timeout(CONNECT_TIMEOUT)
+            .timeout(ATTEMPT_TIMEOUT)
+            // A redirect would carry the token to another host.
+            .redirect(reqwest::redirect::Policy::none());
+        if endpoint.is_local() {
+            builder = builder.no_proxy();
+        }
+        let http = builder.build().map_err(|error| {
+            Error::new(
+                ErrorKind::Internal,
+                "the HTTP client cannot be set up on this machine",
+            )
+            .with_source(error)
+        })?;
+        let policy = endpoint::request_policy(&endpoint);
+        Ok(Transport {
+            http,
+            endpoint,
+            credentials,
+            policy,
+            clock,
+        })
+    }
+
+    /// GET of the resource at `path`, whose segments are escaped here.
+    pub(crate) async fn get(&self, path: &[&str], query: &[(&str, &str)]) -> Result<Value> {
+        let url = self.url(path, query)?;
+        retry(self.policy, &self.clock, || self.get_once(url.clone())).await
+    }
+
+    fn url(&self, path: &[&str], query: &[(&str, &str)]) -> Result<Url> {
+        let base = self.endpoint.path();
+        let base = if base.ends_with(BASE_PATH) {
+            base.to_string()
+        } else {
+            format!("{base}{BASE_PATH}")
+        };
+        let wrong = || {
+            Error::configuration(format!(
+                "option 'rest_endpoint' cannot be '{}': it must be an address such as \
+                 'http://127.0.0.1:9050'",
+                self.endpoint
+            ))
+        };
+        let mut url =
+            Url::parse(&format!("{}{base}", self.endpoint.origin())).map_err(|_| wrong())?;
+        url.path_segments_mut().map_err(|()| wrong())?.extend(path);
+        if !query.is_empty() {
+            url.query_pairs_mut().extend_pairs(query);
+        }
+        Ok(url)
+    }
+
+    async fn get_once(&self, url: Url) -> Result<Value> {
+        let headers = self.credentials.headers().await?;
+        tracing::debug!(%url, "GET");
+        let mut response = self
+            .http
+            .get(url)
+            .headers(headers)
+            .send()
+            .await
+            .map_err(|error| self.unanswered(error))?;
+        let status = response.status();
+        let retry_after = response
+            .headers()
+            .get(reqwest::header::RETRY_AFTER)
+            .and_then(|value| value.to_str().ok()?.parse().ok())
+            .map(Duration::from_secs);
+        let mut body = Vec::new();
+        while let Some(chunk) = response
+            .chunk()
+            .await
+            .map_err(|error| self.unanswered(error))?
+        {
+            if body.len() + chunk.len() > MAX_ANSWER_BYTES {
+                return Err(Error::data(format!(
+                    "the answer of {} is larger than {MAX_ANSWER_BYTES} bytes",
+                    self.endpoint
+                )));
+            }
+            body.extend_from_slice(&chunk);
+        }
+        if !status.is_success() {
+            return Err(refusal(status, &body, retry_after));
+        }
+        serde_json::from_slice(&body).map_err(|error| {
+            Error::data(format!(
+                "the answer of {} is not JSON: check that option 'rest_endpoint' names a \
+                 BigQuery server",
+                self.endpoint
+            ))
+            .with_source(error)
+        })
+    }
+
+    /// The error for a request that got no answer.
+    fn unanswered(&self, error: reqwest::Error) -> Error {
+        // The URL holds names of the user's, which the caller adds anyway.
+        let error = error.without_url();
+        if error.is_connect() {
+            return endpoint::nothing_answers("rest_endpoint", &self.endpoint).with_source(error);
+        }
+        if error.is_timeout() {
+            return Error::new(
+                ErrorKind::DeadlineExceeded,
+                format!("{} took too long to answer", self.endpoint),
+            )
+            .with_source(error);
+        }
+        Error::new(
+            ErrorKind::Unavailable,
+            format!("the connection to {} broke", self.endpoint),
+        )
+        .with_source(error)
+    }
+}
+
+#[derive(Deserialize)]
+struct ErrorAnswer {
+    error: ErrorBody,
+}
+
+#[derive(Deserialize)]
+struct ErrorBody {
+    #[serde(default)]
+    message: String,
+    #[serde(default)]
+    errors: Vec<ErrorItem>,
+}
+
+#[derive(Deserialize)]
+struct ErrorItem {
+    #[serde(default)]
+    reason: String,
+}
+
+/// The error that an answer with an error status describes
+/// (<https://cloud.google.com/bigquery/docs/error-messages>).
+fn refusal(status: StatusCode, body: &[u8], retry_after: Option<Duration>) -> Error {
+    let answer = serde_json::from_slice::<ErrorAnswer>(body).ok();
+    let reason = answer
+        .as_ref()
+        .and_then(|answer| answer.error.errors.first())
+        .map_or("", |item| item.reason.as_str());
+    let (kind, retry) = classify(status.as_u16(), reason);
+    let retry = match (retry, retry_after) {
+        (RetryAdvice::Backoff, Some(delay)) => RetryAdvice::After(delay),
+        (retry, _) => retry,
+    };
+    let message = match answer {
+        Some(answer) if !answer.error.message.is_empty() => shorten(&answer.error.message),
+        _ => format!(
+            "HTTP status {} without an explanation: check that option 'rest_endpoint' names a \
+             BigQuery server",
+            status.as_u16()
+        ),
+    };
+    Error::new(kind, message).with_retry(retry)
+}
+
+fn classify(status: u16, reason: &str) -> (ErrorKind, RetryAdvice) {
+    let backoff = RetryAdvice::Backoff;
+    let never = RetryAdvice::Never;
+    match (status, reason) {
+        (_, "rateLimitExceeded" | "jobRateLimitExceeded") | (429, _) => {
+            (ErrorKind::ResourceExhausted, backoff)
+        }
+        (_, "quotaExceeded") => (ErrorKind::ResourceExhausted, never),
+        (501, _) => (ErrorKind::Unsupported, never),
+        (_, "backendError" | "internalError" | "jobBackendError" | "jobInternalError")
+        | (500..=599, _) => (ErrorKind::Unavailable, backoff),
+        (408, _) => (ErrorKind::DeadlineExceeded, backoff),
+        (401, _) => (ErrorKind::Unauthenticated, never),
+        (403, _) => (ErrorKind::PermissionDenied, never),
+        (404, _) => (ErrorKind::NotFound, never),
+        (409, _) => (ErrorKind::AlreadyExists, never),
+        (412, _) => (ErrorKind::Conflict, never),
+        (400..=499, _) => (ErrorKind::InvalidArgument, never),
+        _ => (ErrorKind::Data, never),
+    }
+}
+
+/// The text, cut where an explanation has long ended.
+fn shorten(text: &str) -> String {
+    match text.char_indices().find(|(at, _)| *at >= MAX_QUOTED_BYTES) {
+        Some((at, _)) => format!("{}…", &text[..at]),
+        None => text.to_string(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn answers_are_classified_by_code_and_reason() {
+        let body = |reason: &str| {
+            format!(
+                r#"{{"error": {{"code": 0, "message": "told", "errors": [{{"reason": "{reason}"}}]}}}}"#
+            )
+        };
+        for (status, reason, kind, retryable) in [
+            (400, "invalid", ErrorKind::InvalidArgument, false),
+            (400, "jobBackendError", ErrorKind::Unavailable, true),
+            (401, "authError", ErrorKind::Unauthenticated, false),
+            (403, "accessDenied", ErrorKind::PermissionDenied, false),
+            (403, "rateLimitExceeded", ErrorKind::ResourceExhausted, true),
+            (403, "quotaExceeded", ErrorKind::ResourceExhausted, false),
+            (404, "notFound", ErrorKind::NotFound, false),
+            (409, "duplicate", ErrorKind::AlreadyExists, false),
+            (412, "conditionNotMet", ErrorKind::Conflict, false),
+            (413, "requestTooLarge", ErrorKind::InvalidArgument, false),
+            (429, "", ErrorKind::ResourceExhausted, true),
+            (500, "internalError", ErrorKind::Unavailable, true),
+            (501, "notImplemented", ErrorKind::Unsupported, false),
+            (503, "backendError", ErrorKind::Unavailable, true),
+            (302, "", ErrorKind::Data, false),
+        ] {
+            let code = StatusCode::from_u16(status).unwrap();
+            let error = refusal(code, body(reason).as_bytes(), None);
+            assert_eq!(error.kind(), kind, "{status} {reason}");
+            assert_eq!(error.is_retryable(), retryable, "{status} {reason}");
+            assert_eq!(error.message(), "told");
+        }
+    }
+
+    #[test]
+    fn the_wait_asked_for_is_kept() {
+        let wait = Some(Duration::from_secs(7));
+        let error = refusal(StatusCode::SERVICE_UNAVAILABLE, b"", wait);
+        assert_eq!(
+            error.retry_advice(),
+            RetryAdvice::After(Duration::from_secs(7))
+        );
+        let error = refusal(StatusCode::NOT_FOUND, b"", wait);
+        assert_eq!(error.retry_advice(), RetryAdvice::Never);
+    }
+
+    #[test]
+    fn answers_that_are_not_the_services_are_not_quoted() {
+        for body in [&b"<html>secret</html>"[..], b"\xff\xfe", b"{}", b"[1]", b""] {
+            let error = refusal(StatusCode::NOT_FOUND, body, None);
+            assert!(error.message().contains("404"), "{error}");
+            assert!(error.message().contains("'rest_endpoint'"), "{error}");
+            assert!(!error.message().contains("secret"), "{error}");
+        }
+    }
+
+    #[test]
+    fn long_explanations_are_cut_between_characters() {
+        let long = "é".repeat(10_000);
+        let short = shorten(&long);
+        assert!(short.len() < 700 && short.ends_with('…'));
+        assert_eq!(shorten("short"), "short");
+    }
+}
