@@ -99,7 +99,7 @@ impl<'a> Lexer<'a> {
             self.at += len;
             return Ok(Token::Word(rest[..len].to_string()));
         }
-        let second_is_digit = rest[1.min(rest.len())..].starts_with(|c: char| c.is_ascii_digit());
+        let second_is_digit = rest.as_bytes().get(1).is_some_and(u8::is_ascii_digit);
         if first.is_ascii_digit() || (first == '.' && second_is_digit) {
             return self.number();
         }

@@ -31,6 +31,9 @@ mod text;
 mod types;
 mod wide;
 
+#[cfg(test)]
+mod tests;
+
 use arrow::array::{BooleanArray, RecordBatch};
 
 use crate::error::Result;

@@ -6,6 +6,7 @@ use arrow::ipc::CompressionType;
 use prost_types::Timestamp;
 use tonic::Status;
 
+use super::avro::DisplayNames;
 use super::blocks;
 use super::format::{Format, ResponseCompression};
 use super::log::SessionRecord;
@@ -21,7 +22,8 @@ use crate::grpc::proto::read_session::table_read_options::{
     OutputFormatSerializationOptions, ResponseCompressionCodec,
 };
 use crate::grpc::proto::{
-    ArrowSerializationOptions, CreateReadSessionRequest, DataFormat, ReadSession, ReadStream,
+    ArrowSerializationOptions, AvroSerializationOptions, CreateReadSessionRequest, DataFormat,
+    ReadSession, ReadStream,
 };
 use crate::schema::{Field, FieldType, TableSchema};
 use crate::server::Service;
@@ -305,9 +307,21 @@ fn format(
             check_picoseconds(arrow.picos_timestamp_precision, &projection.schema.fields)?;
             Ok(Format::arrow(&projection.arrow, buffers, response)?)
         }
-        DataFormat::Avro | DataFormat::Unspecified => Err(Status::unimplemented(
-            "Avro is not supported by bigquery-local",
-        )),
+        DataFormat::Avro | DataFormat::Unspecified => {
+            let avro = match &options.output_format_serialization_options {
+                Some(OutputFormatSerializationOptions::AvroSerializationOptions(o)) => *o,
+                Some(OutputFormatSerializationOptions::ArrowSerializationOptions(_)) | None => {
+                    AvroSerializationOptions::default()
+                }
+            };
+            check_picoseconds(avro.picos_timestamp_precision, &projection.schema.fields)?;
+            let names = if avro.enable_display_name_attribute {
+                DisplayNames::On
+            } else {
+                DisplayNames::Off
+            };
+            Ok(Format::avro(&projection.schema, names, response)?)
+        }
     }
 }
 

@@ -1,5 +1,7 @@
 //! How rows are written: Arrow or Avro, and which compression.
 
+use std::sync::Arc;
+
 use arrow::array::RecordBatch;
 use arrow::datatypes::Schema;
 use arrow::ipc::CompressionType;
@@ -8,10 +10,12 @@ use arrow::ipc::writer::{
 };
 use bytes::Bytes;
 
+use super::avro::{self, DisplayNames};
 use crate::error::{Result, ServiceError};
 use crate::grpc::proto;
 use crate::grpc::proto::read_rows_response;
 use crate::grpc::proto::read_session;
+use crate::schema::TableSchema;
 
 /// Whether the whole payload of a response is compressed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -22,12 +26,24 @@ pub(super) enum ResponseCompression {
     Lz4,
 }
 
+#[derive(Debug)]
+enum Encoding {
+    Arrow {
+        /// The schema as an IPC message.
+        schema: Bytes,
+        buffers: Option<CompressionType>,
+    },
+    Avro {
+        /// The schema as JSON.
+        schema: String,
+        table: Arc<TableSchema>,
+    },
+}
+
 /// How a session's rows are written.
 #[derive(Debug)]
 pub(super) struct Format {
-    /// The schema as every message would carry it.
-    schema: Bytes,
-    buffers: Option<CompressionType>,
+    encoding: Encoding,
     /// See the type.
     pub(super) response: ResponseCompression,
 }
@@ -54,52 +70,91 @@ impl Format {
         write_message(&mut bytes, encoded, &IpcWriteOptions::default())
             .map_err(|e| ServiceError::internal(format!("IPC schema: {e}")))?;
         Ok(Self {
-            schema: bytes.into(),
-            buffers,
+            encoding: Encoding::Arrow {
+                schema: bytes.into(),
+                buffers,
+            },
+            response,
+        })
+    }
+
+    /// Avro datums of rows of `table`.
+    pub(super) fn avro(
+        table: &Arc<TableSchema>,
+        names: DisplayNames,
+        response: ResponseCompression,
+    ) -> Result<Self> {
+        Ok(Self {
+            encoding: Encoding::Avro {
+                schema: avro::schema(table, names)?,
+                table: Arc::clone(table),
+            },
             response,
         })
     }
 
     /// The schema for the session.
     pub(super) fn session_schema(&self) -> read_session::Schema {
-        read_session::Schema::ArrowSchema(proto::ArrowSchema {
-            serialized_schema: self.schema.clone(),
-        })
+        match &self.encoding {
+            Encoding::Arrow { schema, .. } => {
+                read_session::Schema::ArrowSchema(proto::ArrowSchema {
+                    serialized_schema: schema.clone(),
+                })
+            }
+            Encoding::Avro { schema, .. } => read_session::Schema::AvroSchema(proto::AvroSchema {
+                schema: schema.clone(),
+            }),
+        }
     }
 
     /// The schema for the first message of a ReadRows call.
     pub(super) fn message_schema(&self) -> read_rows_response::Schema {
-        read_rows_response::Schema::ArrowSchema(proto::ArrowSchema {
-            serialized_schema: self.schema.clone(),
-        })
+        match self.session_schema() {
+            read_session::Schema::ArrowSchema(s) => read_rows_response::Schema::ArrowSchema(s),
+            read_session::Schema::AvroSchema(s) => read_rows_response::Schema::AvroSchema(s),
+        }
     }
 
     /// The payload of a message that holds `batch`.
     pub(super) fn encode(&self, batch: &RecordBatch) -> Result<Vec<u8>> {
-        let failed = |e| ServiceError::internal(format!("IPC record batch: {e}"));
-        let options = ipc_options(self.buffers)?;
-        let (_, encoded) = IpcDataGenerator::default()
-            .encode(
-                batch,
-                &mut DictionaryTracker::new(false),
-                &options,
-                &mut IpcWriteContext::default(),
-            )
-            .map_err(failed)?;
-        let mut bytes =
-            Vec::with_capacity(encoded.ipc_message.len() + encoded.arrow_data.len() + 64);
-        write_message(&mut bytes, encoded, &options).map_err(failed)?;
-        Ok(bytes)
+        match &self.encoding {
+            Encoding::Arrow { buffers, .. } => encode_arrow(batch, *buffers),
+            Encoding::Avro { table, .. } => avro::encode(table, batch),
+        }
     }
 
     /// The rows field of a message with `payload`.
     pub(super) fn rows(&self, payload: Bytes) -> read_rows_response::Rows {
-        // `row_count` of the batch message is deprecated; the recorded service
+        // `row_count` of the rows message is deprecated; the recorded service
         // leaves it 0 and counts in the response.
         #[allow(deprecated)]
-        read_rows_response::Rows::ArrowRecordBatch(proto::ArrowRecordBatch {
-            serialized_record_batch: payload,
-            row_count: 0,
-        })
+        match &self.encoding {
+            Encoding::Arrow { .. } => {
+                read_rows_response::Rows::ArrowRecordBatch(proto::ArrowRecordBatch {
+                    serialized_record_batch: payload,
+                    row_count: 0,
+                })
+            }
+            Encoding::Avro { .. } => read_rows_response::Rows::AvroRows(proto::AvroRows {
+                serialized_binary_rows: payload,
+                row_count: 0,
+            }),
+        }
     }
+}
+
+fn encode_arrow(batch: &RecordBatch, buffers: Option<CompressionType>) -> Result<Vec<u8>> {
+    let failed = |e| ServiceError::internal(format!("IPC record batch: {e}"));
+    let options = ipc_options(buffers)?;
+    let (_, encoded) = IpcDataGenerator::default()
+        .encode(
+            batch,
+            &mut DictionaryTracker::new(false),
+            &options,
+            &mut IpcWriteContext::default(),
+        )
+        .map_err(failed)?;
+    let mut bytes = Vec::with_capacity(encoded.ipc_message.len() + encoded.arrow_data.len() + 64);
+    write_message(&mut bytes, encoded, &options).map_err(failed)?;
+    Ok(bytes)
 }

@@ -1,5 +1,6 @@
 //! `BigQueryRead`: sessions over snapshots of tables, read in parallel streams.
 
+mod avro;
 mod blocks;
 mod clock;
 mod create;
