@@ -7,6 +7,7 @@ mod harness;
 mod insert_all;
 mod loads;
 mod process;
+mod read;
 mod tabledata;
 mod tables;
 mod uploads;

@@ -12,7 +12,6 @@ use super::format::{Format, ResponseCompression};
 use super::log::SessionRecord;
 use super::projection::Projection;
 use super::registry::{LIFETIME_MICROS, Session};
-use super::size::logical_bytes;
 use super::snapshot;
 use crate::engine::restriction::{MAX_RESTRICTION_BYTES, PseudoColumns, Restriction};
 use crate::error::Result as ServiceResult;
@@ -25,7 +24,7 @@ use crate::grpc::proto::{
     ArrowSerializationOptions, AvroSerializationOptions, CreateReadSessionRequest, DataFormat,
     ReadSession, ReadStream,
 };
-use crate::schema::{Field, FieldType, TableSchema};
+use crate::schema::{Field, FieldType, TableSchema, adapt_batch, logical_bytes};
 use crate::server::Service;
 use crate::store::{Snapshot, TableKind, TableMeta, TableRef};
 
@@ -348,10 +347,13 @@ fn check_picoseconds(precision: i32, fields: &[Field]) -> Result<(), Status> {
 
 /// Logical bytes of the selected fields of every row.
 fn scanned(snapshot: &Snapshot, projection: &Projection) -> ServiceResult<u64> {
+    if projection.schema == snapshot.schema {
+        return Ok(snapshot.logical_bytes());
+    }
     let mut total = 0;
     for segment in &snapshot.segments {
         for batch in segment.batches()? {
-            let adapted = crate::schema::adapt_batch(&batch, &snapshot.arrow)?;
+            let adapted = adapt_batch(&batch, &snapshot.arrow)?;
             total += logical_bytes(&projection.apply(&adapted, segment.partition())?);
         }
     }

@@ -74,8 +74,9 @@ impl BigQueryRead for ReadService {
         let request = request.into_inner();
         let (session, stream) = self.service.read.stream(&request.read_stream)?;
         let cursor = cursor::Cursor::new(Arc::clone(&session), &stream, request.offset)?;
+        let call = self.service.read.open_call();
         Ok(Response::new(ReceiverStream::new(rows::start(
-            session, cursor,
+            session, cursor, call,
         ))))
     }
 

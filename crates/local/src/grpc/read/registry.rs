@@ -2,6 +2,7 @@
 
 use std::collections::HashMap;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 
 use chrono::DateTime;
 use parking_lot::{Mutex, RwLock};
@@ -93,6 +94,17 @@ pub struct ReadSessions {
     clock: Clock,
     sessions: Mutex<HashMap<String, Entry>>,
     log: SessionLog,
+    open_calls: Arc<AtomicUsize>,
+}
+
+/// One ReadRows call that runs.
+#[derive(Debug)]
+pub(super) struct OpenCall(Arc<AtomicUsize>);
+
+impl Drop for OpenCall {
+    fn drop(&mut self) {
+        self.0.fetch_sub(1, Ordering::Relaxed);
+    }
 }
 
 impl ReadSessions {
@@ -104,6 +116,17 @@ impl ReadSessions {
     /// The newest successful CreateReadSession calls, oldest first.
     pub fn log(&self) -> Vec<SessionRecord> {
         self.log.records()
+    }
+
+    /// Number of ReadRows calls that run at the moment: neither at their end nor
+    /// given up by their client.
+    pub fn open_calls(&self) -> usize {
+        self.open_calls.load(Ordering::Relaxed)
+    }
+
+    pub(super) fn open_call(&self) -> OpenCall {
+        self.open_calls.fetch_add(1, Ordering::Relaxed);
+        OpenCall(Arc::clone(&self.open_calls))
     }
 
     pub(super) fn insert(&self, session: Arc<Session>, record: SessionRecord) {

@@ -9,7 +9,7 @@ use tonic::Status;
 
 use super::cursor::{Chunk, Cursor};
 use super::format::ResponseCompression;
-use super::registry::Session;
+use super::registry::{OpenCall, Session};
 use crate::grpc::proto::{ReadRowsResponse, StreamStats, stream_stats};
 
 /// The service's limit on one response.
@@ -25,9 +25,13 @@ const IDLE: Duration = Duration::from_secs(3600);
 pub(super) fn start(
     session: Arc<Session>,
     cursor: Cursor,
+    call: OpenCall,
 ) -> mpsc::Receiver<Result<ReadRowsResponse, Status>> {
     let (sender, receiver) = mpsc::channel(AHEAD);
-    tokio::spawn(pump(session, cursor, sender));
+    tokio::spawn(async move {
+        pump(session, cursor, sender).await;
+        drop(call);
+    });
     receiver
 }
 
