@@ -1,5 +1,7 @@
 //! Load jobs: files into a table, as one change.
 
+use std::sync::Arc;
+
 use super::config::{LoadConfig, WriteDisposition};
 use super::destination::Destination;
 use super::job::{Job, Outcome};
@@ -8,11 +10,12 @@ use super::merge::Wording;
 use super::statistics::{LoadStatistics, Statistics};
 use super::target::Target;
 use crate::engine::load::{
-    Columns, LoadError, LoadFile, Loaded, SourceFormat, read, unsupported_format,
+    Columns, Defaults, LoadError, LoadFile, Loaded, SourceFormat, read, unsupported_format,
 };
 use crate::error::{Reason, Result, ServiceError};
 use crate::schema::{FieldType, TableSchema};
-use crate::store::{DatasetRef, State, Store};
+use crate::server::Service;
+use crate::store::{DatasetRef, State};
 
 /// Addresses of one job at most.
 const MAX_URIS: usize = 10_000;
@@ -79,14 +82,13 @@ impl Load {
     }
 
     /// Reads the files and writes the rows.
-    pub fn run(&self, store: &Store, job: &Job) -> Outcome {
-        match self.try_run(store, job) {
+    pub async fn run(self: Arc<Self>, service: &Arc<Service>, job: &Arc<Job>) -> Outcome {
+        match self.try_run(service, job).await {
             Ok((statistics, details)) => Outcome {
                 details,
                 ..Outcome::success(Statistics::Load(statistics))
             },
             Err(failure) => {
-                // The service repeats a job's error as the first of `errors`.
                 let mut details = failure.details;
                 details.truncate(MAX_DETAILS);
                 Outcome {
@@ -97,10 +99,10 @@ impl Load {
         }
     }
 
-    fn try_run(
-        &self,
-        store: &Store,
-        job: &Job,
+    async fn try_run(
+        self: Arc<Self>,
+        service: &Arc<Service>,
+        job: &Arc<Job>,
     ) -> Result<(LoadStatistics, Vec<ServiceError>), LoadError> {
         if !self.config.source_uris.is_empty() && self.files.is_empty() {
             return Err(ServiceError::new(
@@ -109,31 +111,75 @@ impl Load {
             )
             .into());
         }
-        let existing = store.read(|state| {
+        let existing = service.store.read(|state| {
             self.destination.check(state)?;
             Ok::<_, ServiceError>(self.destination.existing_schema(state))
         })?;
-        let mut loaded = self.read_files(existing.as_deref())?;
+        let rows_may_lack = self.config.source_format == SourceFormat::NewlineDelimitedJson;
+        let expected = self.expected(existing.as_deref());
+        let defaults = match &expected {
+            Some(expected) if rows_may_lack => {
+                Defaults::of(service, expected.fields.iter()).await?
+            }
+            _ => Defaults::default(),
+        };
+        let this = Arc::clone(&self);
+        let mut loaded = blocking(move || this.read_files(existing.as_deref(), &defaults)).await?;
         if job.is_cancelled() {
             return Err(super::job::cancelled_error().into());
         }
-        let written = self
-            .destination
-            .write(store, &loaded.schema, &loaded.batches)?;
-        loaded.errors.truncate(MAX_DETAILS);
-        let statistics = LoadStatistics {
+        if let Some(expected) = &expected {
+            let missing = expected
+                .fields
+                .iter()
+                .filter(|field| loaded.lacks(&field.name));
+            let defaults = Defaults::of(service, missing).await?;
+            loaded.fill(&expected.fields, &defaults)?;
+        }
+        let details = {
+            loaded.errors.truncate(MAX_DETAILS);
+            std::mem::take(&mut loaded.errors)
+        };
+        let mut statistics = LoadStatistics {
             input_files: count(self.files.len()),
             input_file_bytes: self.files.iter().map(|f| count(f.data.len())).sum(),
-            output_rows: written.rows,
-            output_bytes: written.bytes,
             bad_records: loaded.bad_records,
+            ..LoadStatistics::default()
         };
-        Ok((statistics, loaded.errors))
+        let (this, service) = (Arc::clone(&self), Arc::clone(service));
+        let written = blocking(move || {
+            this.destination
+                .write(&service.store, &loaded.schema, &loaded.batches)
+                .map_err(LoadError::from)
+        })
+        .await?;
+        statistics.output_rows = written.rows;
+        statistics.output_bytes = written.bytes;
+        Ok((statistics, details))
     }
 
-    fn read_files(&self, existing: Option<&TableSchema>) -> Result<Loaded, LoadError> {
-        let replaces_schema = self.destination.write == WriteDisposition::Truncate
-            && self.destination.target.partition.is_none();
+    /// Whether the job replaces the destination's schema.
+    fn replaces_schema(&self) -> bool {
+        self.destination.write == WriteDisposition::Truncate
+            && self.destination.target.partition.is_none()
+    }
+
+    /// The columns that the destination will have for sure: those it has, or those
+    /// that the job gives it.
+    fn expected(&self, existing: Option<&TableSchema>) -> Option<TableSchema> {
+        let given = self.config.schema.as_ref();
+        match existing {
+            Some(existing) if !self.replaces_schema() => Some(existing.clone()),
+            _ => given.or(existing).cloned(),
+        }
+    }
+
+    fn read_files(
+        &self,
+        existing: Option<&TableSchema>,
+        defaults: &Defaults,
+    ) -> Result<Loaded, LoadError> {
+        let replaces_schema = self.replaces_schema();
         let self_describing = matches!(
             self.config.source_format,
             SourceFormat::Avro | SourceFormat::Parquet
@@ -157,7 +203,25 @@ impl Load {
             self.config.source_format,
             &self.config.format,
             columns,
+            defaults,
         )
+    }
+}
+
+/// Runs work that computes or waits on locks off the tasks that serve requests.
+async fn blocking<T: Send + 'static>(
+    work: impl FnOnce() -> Result<T, LoadError> + Send + 'static,
+) -> Result<T, LoadError> {
+    match tokio::task::spawn_blocking(work).await {
+        Ok(result) => result,
+        Err(e) => {
+            tracing::error!(error = %e, "a load panicked");
+            Err(ServiceError::internal(
+                "The job encountered an internal error during execution and was unable to \
+                 complete successfully.",
+            )
+            .into())
+        }
     }
 }
 

@@ -168,12 +168,7 @@ async fn run(service: Arc<Service>, job: Arc<Job>, work: Work, timeout: Option<D
 async fn perform(service: &Arc<Service>, job: &Arc<Job>, work: Work) -> (Outcome, u64) {
     match work {
         Work::Query(query) => query.run(service, job).await,
-        Work::Load(load) => {
-            let service = Arc::clone(service);
-            let job = Arc::clone(job);
-            let task = tokio::task::spawn_blocking(move || load.run(&service.store, &job));
-            (finished(task.await), 0)
-        }
+        Work::Load(load) => (Arc::new(load).run(service, job).await, 0),
         Work::Copy(copy) => {
             let service = Arc::clone(service);
             let task = tokio::task::spawn_blocking(move || match copy.run(&service.store) {

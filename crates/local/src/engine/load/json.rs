@@ -5,7 +5,7 @@ use serde_json::{Map, Value};
 
 use super::detect::{Names, SAMPLE_ROWS, Sample};
 use super::encoding::{contents, text};
-use super::{Columns, FormatOptions, LoadError, LoadFile, Loaded, reading};
+use super::{Columns, Defaults, FormatOptions, LoadError, LoadFile, Loaded, reading};
 use crate::error::{Result, ServiceError};
 use crate::schema::{Field, FieldType, Mode, TableSchema};
 use crate::value::build::{JsonRowsBuilder, JsonText, UnknownFields};
@@ -17,6 +17,7 @@ pub(super) fn read(
     files: &[LoadFile],
     options: &FormatOptions,
     columns: Columns<'_>,
+    defaults: &Defaults,
 ) -> Result<Loaded, LoadError> {
     if options
         .json_extension
@@ -42,7 +43,8 @@ pub(super) fn read(
     } else {
         UnknownFields::Refuse
     };
-    let mut builder = JsonRowsBuilder::new(&schema, unknown, JsonText::Literal);
+    let mut builder = JsonRowsBuilder::new(&schema, unknown, JsonText::Literal)
+        .with_defaults(defaults.in_order(&schema));
     let mut loaded = Loaded {
         schema: schema.clone(),
         batches: Vec::new(),
@@ -264,7 +266,12 @@ mod tests {
     fn given(text: &str, schema: Value, options: Value) -> Result<Loaded, LoadError> {
         let schema: TableSchema = serde_json::from_value(json!({"fields": schema})).unwrap();
         let options: FormatOptions = serde_json::from_value(options).unwrap();
-        read(&file(text), &options, Columns::Given(&schema))
+        read(
+            &file(text),
+            &options,
+            Columns::Given(&schema),
+            &Defaults::default(),
+        )
     }
 
     #[test]
@@ -311,6 +318,7 @@ mod tests {
             &file(text),
             &FormatOptions::default(),
             Columns::FromFiles(None),
+            &Defaults::default(),
         )?;
         let fields = loaded.schema.fields.iter();
         Ok(fields

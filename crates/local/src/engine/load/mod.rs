@@ -6,6 +6,7 @@
 //! | [`csv`], [`csv_scan`] | separated values |
 //! | [`json`] | a JSON object per line |
 //! | [`detect`] | columns from rows (CSV, JSON) |
+//! | [`defaults`] | values of columns that files lack |
 //! | [`avro`], [`avro_schema`] | Avro object container files |
 //! | [`parquet`], [`parquet_schema`] | Parquet |
 //! | [`convert`] | Arrow values of files as BigQuery's |
@@ -16,6 +17,7 @@ mod convert;
 mod csv;
 mod csv_scan;
 mod decimal;
+mod defaults;
 mod detect;
 mod encoding;
 mod json;
@@ -26,6 +28,7 @@ mod parquet_schema;
 use arrow::array::RecordBatch;
 use bytes::Bytes;
 
+pub use defaults::Defaults;
 pub use options::{FormatOptions, ParquetOptions, SourceFormat, int64, optional_int64};
 
 use crate::error::{Result, ServiceError};
@@ -85,20 +88,25 @@ impl From<ServiceError> for LoadError {
 /// exhausting the memory.
 pub const MAX_INPUT_BYTES: usize = 4 << 30;
 
-/// Reads files.
+/// Reads files. `defaults` are the values of columns that single rows leave out
+/// (JSON); whole columns are filled by [`Loaded::fill`].
 pub fn read(
     files: &[LoadFile],
     format: SourceFormat,
     options: &FormatOptions,
     columns: Columns<'_>,
+    defaults: &Defaults,
 ) -> Result<Loaded, LoadError> {
-    match format {
+    let read = || match format {
         SourceFormat::Csv => csv::read(files, options, columns),
-        SourceFormat::NewlineDelimitedJson => json::read(files, options, columns),
+        SourceFormat::NewlineDelimitedJson => json::read(files, options, columns, defaults),
         SourceFormat::Avro => Ok(avro::read(files, options, columns)?),
         SourceFormat::Parquet => Ok(parquet::read(files, options, columns)?),
         SourceFormat::Orc | SourceFormat::DatastoreBackup => Err(unsupported_format(format).into()),
-    }
+    };
+    // The decoders of files are not all proof against hostile bytes.
+    std::panic::catch_unwind(std::panic::AssertUnwindSafe(read))
+        .unwrap_or_else(|_| Err(reading("The input file is damaged and cannot be decoded").into()))
 }
 
 /// The error of a format that this server does not read.
