@@ -2,6 +2,7 @@
 
 use std::io::{self, Write};
 use std::net::{SocketAddr, ToSocketAddrs};
+use std::path::PathBuf;
 use std::process::ExitCode;
 
 use bigquery_local::server::Exposure;
@@ -31,6 +32,10 @@ struct Arguments {
     /// Storage Read splits tables into streams of about this many bytes
     #[arg(long, value_name = "BYTES", default_value_t = LocalOptions::default().stream_bytes)]
     stream_bytes: usize,
+    /// Directory in which datasets, tables and rows are kept. Without it they are
+    /// gone when the program ends
+    #[arg(long, value_name = "DIR")]
+    data: Option<PathBuf>,
     /// Listen on addresses that other machines can reach. There is no
     /// authentication: whoever reaches them can read and change everything
     #[arg(long)]
@@ -86,6 +91,7 @@ async fn run(arguments: Arguments) -> io::Result<()> {
         },
         project: arguments.project,
         stream_bytes: arguments.stream_bytes,
+        data: arguments.data,
     })
     .await
     .map_err(|e| match e.kind() {

@@ -2,6 +2,7 @@
 
 use std::io;
 use std::net::SocketAddr;
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -10,6 +11,7 @@ use axum::extract::Request;
 use axum::serve::ListenerExt;
 use tokio::net::TcpListener;
 use tokio::task::JoinHandle;
+use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
 use crate::grpc::ReadSessions;
@@ -51,6 +53,9 @@ pub struct LocalOptions {
     /// Storage Read splits a table into streams of about this many bytes of Arrow
     /// buffers. The service gives one stream below about 1 MB.
     pub stream_bytes: usize,
+    /// Directory in which datasets, tables and rows are kept; `None` keeps them in
+    /// memory.
+    pub data: Option<PathBuf>,
 }
 
 impl Default for LocalOptions {
@@ -64,6 +69,7 @@ impl Default for LocalOptions {
             exposure: Exposure::Loopback,
             project: "local".to_string(),
             stream_bytes: 64 << 20,
+            data: None,
         }
     }
 }
@@ -97,8 +103,16 @@ impl LocalBigQuery {
         let rest = bind("REST", &mut options.rest, options.exposure).await?;
         let grpc = bind("gRPC", &mut options.grpc, options.exposure).await?;
         let storage = bind("storage", &mut options.storage, options.exposure).await?;
+        let store = match options.data.clone() {
+            Some(directory) => tokio::task::spawn_blocking(move || {
+                Store::open(&directory, StoreOptions::default())
+            })
+            .await
+            .map_err(io::Error::other)??,
+            None => Store::in_memory(StoreOptions::default()),
+        };
         let service = Arc::new(Service {
-            store: Arc::new(Store::in_memory(StoreOptions::default())),
+            store: Arc::new(store),
             read: ReadSessions::default(),
             insert_ids: rest::insert_all::InsertIds::default(),
             jobs: Jobs::default(),
@@ -157,19 +171,27 @@ impl Drop for LocalBigQuery {
     }
 }
 
-/// Forgets old row versions and expired tables from time to time.
+/// Forgets old row versions and expired tables from time to time, and puts small
+/// segments together.
 fn spawn_upkeep(service: &Arc<Service>, stop: &CancellationToken) -> JoinHandle<()> {
     let (service, stop) = (Arc::clone(service), stop.clone());
     tokio::spawn(async move {
-        let mut ticks = tokio::time::interval(UPKEEP);
+        let mut ticks = tokio::time::interval_at(Instant::now() + UPKEEP, UPKEEP);
         loop {
             tokio::select! {
                 () = stop.cancelled() => return,
                 _ = ticks.tick() => {}
             }
             service.jobs.forget_old();
-            if let Err(e) = service.store.forget_old_versions() {
-                tracing::error!("old versions stay: {e}");
+            let service = Arc::clone(&service);
+            let done = tokio::task::spawn_blocking(move || {
+                service.store.forget_old_versions()?;
+                service.store.compact()
+            });
+            match done.await {
+                Ok(Ok(())) => {}
+                Ok(Err(e)) => tracing::error!("upkeep of the store: {e}"),
+                Err(e) => tracing::error!("upkeep of the store: {e}"),
             }
         }
     })

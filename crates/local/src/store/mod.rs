@@ -4,19 +4,28 @@
 //! closure computes under the writer's lock, so that checks and changes are one
 //! step, readers see all of it or nothing, and a journal can write it as one unit.
 
+mod commit;
+mod compaction;
 mod dataset;
+mod disk;
+mod mutation;
 mod partition;
 mod reference;
 mod segment;
 mod state;
 mod table;
 
+pub use commit::{Store, StoreOptions};
 pub use dataset::{Dataset, fresh_etag};
+pub use mutation::Mutation;
 pub use partition::{Granularity, Partition, Partitioning, Rows};
 pub use reference::{DatasetRef, TableRef};
-pub use segment::Segment;
-pub use state::{Mutation, State, Store, StoreOptions, micros_now, millis_now};
+pub use segment::{Segment, SegmentReader};
+pub use state::{State, micros_now, millis_now};
 pub use table::{
     ClusteringSpec, RangePartitioning, Snapshot, Table, TableKind, TableMeta, TimePartitioning,
     View,
 };
+
+#[cfg(test)]
+mod tests;

@@ -1,8 +1,16 @@
 //! A run of rows that never changes once written.
 
-use arrow::array::RecordBatch;
+use std::io::Cursor;
+use std::sync::Arc;
 
-use crate::error::Result;
+use arrow::array::RecordBatch;
+use arrow::ipc::reader::StreamReader;
+use arrow::ipc::writer::StreamWriter;
+use bytes::Bytes;
+use parking_lot::RwLock;
+
+use super::disk::{FileReader, FileSlice, blocking};
+use crate::error::{Result, ServiceError};
 use crate::schema::logical_bytes;
 
 /// Immutable rows of one table, all written by one change under one schema.
@@ -14,7 +22,20 @@ pub struct Segment {
     /// Start of the ingestion-time partition that the rows belong to, in
     /// microseconds since the epoch; `None` for other tables.
     partition: Option<i64>,
-    batches: Vec<RecordBatch>,
+    /// Holds at least `rows` rows, of which the first are meant.
+    content: Arc<RwLock<Content>>,
+}
+
+/// Where rows are.
+#[derive(Debug, Clone)]
+pub(super) enum Content {
+    /// In memory.
+    Batches(Vec<RecordBatch>),
+    /// In the journal, and in memory as an Arrow IPC stream until the journal is
+    /// next rewritten.
+    Encoded(Bytes),
+    /// In a file, as an Arrow IPC stream.
+    File(FileSlice),
 }
 
 impl Segment {
@@ -25,7 +46,39 @@ impl Segment {
             bytes: batches.iter().map(RecordBatch::get_array_memory_size).sum(),
             logical_bytes: batches.iter().map(logical_bytes).sum(),
             partition,
-            batches,
+            content: Arc::new(RwLock::new(Content::Batches(batches))),
+        }
+    }
+
+    /// Rows as they were recorded.
+    pub(super) fn recorded(
+        rows: usize,
+        bytes: usize,
+        logical_bytes: u64,
+        partition: Option<i64>,
+        content: Content,
+    ) -> Self {
+        Self {
+            rows,
+            bytes,
+            logical_bytes,
+            partition,
+            content: Arc::new(RwLock::new(content)),
+        }
+    }
+
+    /// The first `rows` rows.
+    pub(super) fn prefix(&self, rows: usize) -> Self {
+        let share = |whole: u64| {
+            u64::try_from(u128::from(whole) * rows as u128 / (self.rows.max(1)) as u128)
+                .unwrap_or(whole)
+        };
+        Self {
+            rows: rows.min(self.rows),
+            bytes: usize::try_from(share(self.bytes as u64)).unwrap_or(self.bytes),
+            logical_bytes: share(self.logical_bytes),
+            partition: self.partition,
+            content: Arc::clone(&self.content),
         }
     }
 
@@ -53,6 +106,125 @@ impl Segment {
     /// The rows under the schema they were written with; see
     /// [`crate::schema::adapt_batch`] for giving them a later one.
     pub fn batches(&self) -> Result<Vec<RecordBatch>> {
-        Ok(self.batches.clone())
+        blocking(|| self.reader()?.collect())
+    }
+
+    /// Reads the rows batch by batch, so that rows which are in a file need never
+    /// be in memory all at once.
+    pub fn reader(&self) -> Result<SegmentReader> {
+        if self.rows == 0 {
+            return Ok(SegmentReader {
+                source: Source::Batches(Vec::new().into_iter()),
+                left: 0,
+            });
+        }
+        let source = match &*self.content.read() {
+            Content::Batches(batches) => Source::Batches(batches.clone().into_iter()),
+            Content::Encoded(bytes) => Source::Encoded(
+                StreamReader::try_new(Cursor::new(bytes.clone()), None).map_err(unreadable)?,
+            ),
+            Content::File(slice) => Source::File(slice.reader()?),
+        };
+        Ok(SegmentReader {
+            source,
+            left: self.rows,
+        })
+    }
+
+    pub(super) fn content(&self) -> Content {
+        self.content.read().clone()
+    }
+
+    /// The segment is in the state now.
+    pub(super) fn adopt(&self) {
+        if let Content::File(slice) = &*self.content.read() {
+            slice.adopt();
+        }
+    }
+
+    /// The segment is not in the state any more, durably.
+    pub(super) fn release(&self) {
+        if let Content::File(slice) = &*self.content.read() {
+            slice.release();
+        }
+    }
+
+    /// Says that the same rows are somewhere else now.
+    pub(super) fn move_to(&self, content: Content) {
+        *self.content.write() = content;
+    }
+}
+
+fn unreadable(error: arrow::error::ArrowError) -> ServiceError {
+    ServiceError::internal(format!("stored rows cannot be read: {error}"))
+}
+
+/// Writes batches as one Arrow IPC stream.
+pub(super) fn encode(batches: &[RecordBatch]) -> Result<Vec<u8>> {
+    let mut out = Vec::new();
+    let unwritable =
+        |e: arrow::error::ArrowError| ServiceError::internal(format!("rows cannot be stored: {e}"));
+    if let Some(first) = batches.first() {
+        let mut writer = StreamWriter::try_new(&mut out, &first.schema()).map_err(unwritable)?;
+        for batch in batches {
+            writer.write(batch).map_err(unwritable)?;
+        }
+        writer.finish().map_err(unwritable)?;
+    }
+    Ok(out)
+}
+
+enum Source {
+    Batches(std::vec::IntoIter<RecordBatch>),
+    Encoded(StreamReader<Cursor<Bytes>>),
+    File(FileReader),
+}
+
+/// The batches of a segment, one after the other.
+pub struct SegmentReader {
+    source: Source,
+    left: usize,
+}
+
+impl std::fmt::Debug for SegmentReader {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("SegmentReader")
+            .field("left", &self.left)
+            .finish_non_exhaustive()
+    }
+}
+
+impl Iterator for SegmentReader {
+    type Item = Result<RecordBatch>;
+
+    fn next(&mut self) -> Option<Result<RecordBatch>> {
+        if self.left == 0 {
+            return None;
+        }
+        let batch = match &mut self.source {
+            Source::Batches(batches) => batches.next().map(Ok),
+            Source::Encoded(reader) => reader.next().map(|b| b.map_err(unreadable)),
+            Source::File(reader) => blocking(|| reader.next()),
+        };
+        let batch = match batch {
+            Some(Ok(batch)) => batch,
+            Some(Err(e)) => {
+                self.left = 0;
+                return Some(Err(e));
+            }
+            None => {
+                let missing = std::mem::take(&mut self.left);
+                return Some(Err(ServiceError::internal(format!(
+                    "stored rows cannot be read: {missing} rows are missing"
+                ))));
+            }
+        };
+        let batch = if batch.num_rows() > self.left {
+            batch.slice(0, self.left)
+        } else {
+            batch
+        };
+        self.left -= batch.num_rows();
+        Some(Ok(batch))
     }
 }

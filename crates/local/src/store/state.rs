@@ -1,36 +1,16 @@
-//! The whole state and the one way to change it.
+//! The whole state: datasets and tables.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
-use std::time::{Duration, SystemTime, UNIX_EPOCH};
-
-use parking_lot::{Mutex, RwLock};
+use std::time::{SystemTime, UNIX_EPOCH};
 
 use super::dataset::Dataset;
+use super::disk::{Image, StoredSegment};
+use super::mutation::Mutation;
 use super::reference::{DatasetRef, TableRef};
 use super::segment::Segment;
-use super::table::{Table, TableMeta};
+use super::table::Table;
 use crate::error::{Result, ServiceError};
-
-/// One step of a change. A change is a list of these, applied as a whole.
-#[derive(Debug)]
-pub enum Mutation {
-    /// Creates a dataset or replaces its metadata.
-    PutDataset(DatasetRef, Dataset),
-    /// Removes a dataset and all its tables.
-    DropDataset(DatasetRef),
-    /// Creates a table or replaces its metadata; rows stay.
-    PutTable(TableRef, Box<TableMeta>),
-    /// Removes a table.
-    DropTable(TableRef),
-    /// Adds rows. They must have the Arrow form of the table's schema.
-    Append(TableRef, Vec<Segment>),
-    /// Replaces all rows, under the schema that the table has then.
-    Replace(TableRef, Vec<Segment>),
-    /// Replaces the rows of some ingestion-time partitions (starts in
-    /// microseconds since the epoch).
-    ReplacePartitions(TableRef, Vec<i64>, Vec<Segment>),
-}
 
 /// Datasets and tables of every project.
 #[derive(Debug, Default)]
@@ -38,6 +18,8 @@ pub struct State {
     datasets: BTreeMap<DatasetRef, Arc<Dataset>>,
     tables: BTreeMap<TableRef, Arc<Table>>,
     incarnations: u64,
+    /// Segments that tables have ever had; each gets the next number as its id.
+    segments: u64,
 }
 
 impl State {
@@ -101,8 +83,9 @@ impl State {
 
     /// Refuses a change that names a table which neither exists nor is made by it,
     /// so that applying cannot fail half-way.
-    fn check(&self, mutations: &[Mutation]) -> Result<()> {
+    pub(super) fn check(&self, mutations: &[Mutation]) -> Result<()> {
         let mut known: BTreeMap<&TableRef, bool> = BTreeMap::new();
+        let mut dropped: Vec<&DatasetRef> = Vec::new();
         for mutation in mutations {
             match mutation {
                 Mutation::PutTable(reference, _) => {
@@ -111,153 +94,175 @@ impl State {
                 Mutation::DropTable(reference) => {
                     known.insert(reference, false);
                 }
+                Mutation::DropDataset(reference) => {
+                    known.retain(|table, _| table.dataset_ref() != *reference);
+                    dropped.push(reference);
+                }
                 Mutation::Append(reference, _)
                 | Mutation::Replace(reference, _)
-                | Mutation::ReplacePartitions(reference, ..) => {
-                    let exists = known
-                        .get(reference)
-                        .copied()
-                        .unwrap_or_else(|| self.tables.contains_key(reference));
+                | Mutation::ReplacePartitions(reference, ..)
+                | Mutation::Forget(reference, _)
+                | Mutation::Compact(reference, ..) => {
+                    let exists = known.get(reference).copied().unwrap_or_else(|| {
+                        self.tables.contains_key(reference)
+                            && !dropped.contains(&&reference.dataset_ref())
+                    });
                     if !exists {
                         return Err(ServiceError::not_found(format_args!("Table {reference}")));
                     }
                 }
-                Mutation::PutDataset(..) | Mutation::DropDataset(_) => {}
+                Mutation::PutDataset(..) => {}
             }
         }
         Ok(())
     }
 
-    /// Applies one step of a change that passed [`Self::check`].
-    fn apply(&mut self, mutation: Mutation, now: i64) {
+    /// Applies one step of a change that passed [`Self::check`] and answers the
+    /// segments that the state has no more.
+    ///
+    /// What it does depends on nothing but the state, the step and `now`, the
+    /// change's commit time, so that it can be done again at the next start.
+    #[must_use]
+    pub(super) fn apply(&mut self, mutation: Mutation, now: i64) -> Vec<Arc<Segment>> {
         match mutation {
             Mutation::PutDataset(reference, dataset) => {
                 self.datasets.insert(reference, Arc::new(dataset));
+                Vec::new()
             }
             Mutation::DropDataset(reference) => {
                 self.datasets.remove(&reference);
-                self.tables.retain(|r, _| r.dataset_ref() != reference);
+                let mut gone = Vec::new();
+                self.tables.retain(|r, table| {
+                    let stays = r.dataset_ref() != reference;
+                    if !stays {
+                        gone.extend(table.segments());
+                    }
+                    stays
+                });
+                gone
             }
-            Mutation::PutTable(reference, meta) => match self.table(&reference) {
-                Some(table) => table.put_meta(*meta, now),
-                None => {
-                    self.incarnations += 1;
-                    let table = Table::new(reference.clone(), self.incarnations, *meta, now);
-                    self.tables.insert(reference, Arc::new(table));
+            Mutation::PutTable(reference, meta) => {
+                let live = self
+                    .tables
+                    .get(&reference)
+                    .filter(|table| !table.meta().is_expired(now / 1000));
+                match live {
+                    Some(table) => {
+                        table.put_meta(*meta, now);
+                        Vec::new()
+                    }
+                    None => {
+                        self.incarnations += 1;
+                        let table = Table::new(reference.clone(), self.incarnations, *meta, now);
+                        self.tables
+                            .insert(reference, Arc::new(table))
+                            .map_or_else(Vec::new, |expired| expired.segments())
+                    }
                 }
-            },
-            Mutation::DropTable(reference) => {
-                self.tables.remove(&reference);
             }
+            Mutation::DropTable(reference) => self
+                .tables
+                .remove(&reference)
+                .map_or_else(Vec::new, |table| table.segments()),
             Mutation::Append(reference, segments) => {
-                if let Some(table) = self.tables.get(&reference) {
-                    table.append(segments.into_iter().map(Arc::new).collect(), now);
-                }
+                self.append(&reference, segments, now, &|_| false);
+                Vec::new()
             }
             Mutation::Replace(reference, segments) => {
-                if let Some(table) = self.tables.get(&reference) {
-                    table.retire(&|_| true, now);
-                    table.append(segments.into_iter().map(Arc::new).collect(), now);
-                }
+                self.append(&reference, segments, now, &|_| true);
+                Vec::new()
             }
             Mutation::ReplacePartitions(reference, partitions, segments) => {
-                if let Some(table) = self.tables.get(&reference) {
-                    table.retire(
-                        &|s| s.partition().is_some_and(|p| partitions.contains(&p)),
-                        now,
-                    );
-                    table.append(segments.into_iter().map(Arc::new).collect(), now);
+                self.append(&reference, segments, now, &|s| {
+                    s.partition().is_some_and(|p| partitions.contains(&p))
+                });
+                Vec::new()
+            }
+            Mutation::Forget(reference, horizon) => self
+                .tables
+                .get(&reference)
+                .map_or_else(Vec::new, |table| table.forget_before(horizon)),
+            Mutation::Compact(reference, gone, segment) => {
+                let id = self.segments;
+                self.segments += 1;
+                let segment = Arc::new(segment);
+                match self.tables.get(&reference) {
+                    Some(table) => table.compact(&gone, id, segment),
+                    None => Vec::new(),
                 }
             }
         }
     }
-}
 
-/// How a store behaves.
-#[derive(Debug, Clone)]
-pub struct StoreOptions {
-    /// How far back rows can be read (the service's default is 7 days).
-    pub time_travel: Duration,
-}
-
-impl Default for StoreOptions {
-    fn default() -> Self {
-        Self {
-            time_travel: Duration::from_secs(7 * 24 * 3600),
-        }
-    }
-}
-
-/// The state behind a lock, and the clock of its commits.
-#[derive(Debug)]
-pub struct Store {
-    options: StoreOptions,
-    state: RwLock<State>,
-    /// Commit time of the newest change; held while one is made.
-    last_commit: Mutex<i64>,
-}
-
-impl Store {
-    /// An empty store that keeps everything in memory.
-    pub fn in_memory(options: StoreOptions) -> Self {
-        Self {
-            options,
-            state: RwLock::new(State::default()),
-            last_commit: Mutex::new(0),
+    /// Ends the life of the segments that `gone` picks and adds others.
+    fn append(
+        &mut self,
+        reference: &TableRef,
+        segments: Vec<Segment>,
+        now: i64,
+        gone: &dyn Fn(&Segment) -> bool,
+    ) {
+        let first = self.segments;
+        self.segments += segments.len() as u64;
+        if let Some(table) = self.tables.get(reference) {
+            table.retire(gone, now);
+            table.append(first, segments.into_iter().map(Arc::new).collect(), now);
         }
     }
 
-    /// How the store behaves.
-    pub fn options(&self) -> &StoreOptions {
-        &self.options
+    /// Every table, expired ones too.
+    pub(super) fn all_tables(&self) -> impl Iterator<Item = &Arc<Table>> {
+        self.tables.values()
     }
 
-    /// Looks at the state. Keep it short: writers wait meanwhile.
-    pub fn read<R>(&self, look: impl FnOnce(&State) -> R) -> R {
-        look(&self.state.read())
+    /// Every segment of every table, whenever it was live.
+    pub(super) fn segments(&self) -> impl Iterator<Item = Arc<Segment>> {
+        self.tables.values().flat_map(|table| table.segments())
     }
 
-    /// The table, or the service's 404.
-    pub fn table(&self, reference: &TableRef) -> Result<Arc<Table>> {
-        self.read(|state| state.require_table(reference).cloned())
-    }
-
-    /// Changes the state: `plan` checks and says what to do while no other change
-    /// can happen, then all of it happens, with one commit time.
-    pub fn commit<R>(&self, plan: impl FnOnce(&State) -> Result<(Vec<Mutation>, R)>) -> Result<R> {
-        let mut last = self.last_commit.lock();
-        let (mutations, result) = {
-            let state = self.state.read();
-            let (mutations, result) = plan(&state)?;
-            state.check(&mutations)?;
-            (mutations, result)
-        };
-        let now = micros_now().max(*last + 1);
-        *last = now;
-        let mut state = self.state.write();
-        for mutation in mutations {
-            state.apply(mutation, now);
-        }
-        Ok(result)
-    }
-
-    /// Drops row versions older than the time-travel window, and expired tables.
-    pub fn forget_old_versions(&self) -> Result<()> {
-        let window = i64::try_from(self.options.time_travel.as_micros()).unwrap_or(i64::MAX);
-        let horizon = micros_now().saturating_sub(window);
-        for table in self.state.read().tables.values() {
-            table.forget_before(horizon);
-        }
-        self.commit(|state| {
-            let now = millis_now();
-            let expired = state
+    /// The state in the form in which it is written.
+    pub(super) fn image(
+        &self,
+        last_commit: i64,
+        store: &dyn Fn(&Arc<Segment>) -> Result<StoredSegment>,
+    ) -> Result<Image> {
+        Ok(Image {
+            last_commit,
+            incarnations: self.incarnations,
+            segments: self.segments,
+            datasets: self
+                .datasets
+                .iter()
+                .map(|(reference, dataset)| (reference.clone(), Dataset::clone(dataset)))
+                .collect(),
+            tables: self
                 .tables
                 .values()
-                .filter(|table| table.meta().is_expired(now))
-                .map(|table| Mutation::DropTable(table.reference().clone()))
-                .collect();
-            Ok((expired, ()))
+                .map(|table| table.image(store))
+                .collect::<Result<_>>()?,
         })
+    }
+
+    /// The state of an image.
+    pub(super) fn from_image(
+        image: Image,
+        load: &mut dyn FnMut(&StoredSegment) -> Result<Segment>,
+    ) -> Result<Self> {
+        let mut state = Self {
+            incarnations: image.incarnations,
+            segments: image.segments,
+            ..Self::default()
+        };
+        for (reference, dataset) in image.datasets {
+            state.datasets.insert(reference, Arc::new(dataset));
+        }
+        for table in image.tables {
+            let table = Table::from_image(table, load)?;
+            state
+                .tables
+                .insert(table.reference().clone(), Arc::new(table));
+        }
+        Ok(state)
     }
 }
 

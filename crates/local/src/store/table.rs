@@ -9,7 +9,9 @@ use parking_lot::RwLock;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
+use super::compaction::{RunFinder, SmallRun};
 use super::dataset::{Dataset, fresh_etag};
+use super::disk::{LifeImage, StoredSegment, TableImage};
 use super::reference::TableRef;
 use super::segment::Segment;
 use crate::error::Result;
@@ -153,14 +155,40 @@ impl TableMeta {
 /// A segment and when it was live, in commit times (microseconds since the epoch).
 #[derive(Debug, Clone)]
 struct Life {
+    id: u64,
     segment: Arc<Segment>,
-    from: i64,
+    /// The commits that brought the rows, oldest first, each with its number of
+    /// rows: one commit, or those of segments that were put together.
+    parts: Vec<(i64, usize)>,
     /// First commit time at which the segment is gone; `None` while live.
     to: Option<i64>,
 }
 
+impl Life {
+    /// The rows that were live at `time`.
+    fn at(&self, time: i64) -> Option<Arc<Segment>> {
+        if self.to.is_some_and(|to| to <= time) {
+            return None;
+        }
+        let rows = self
+            .parts
+            .iter()
+            .take_while(|(from, _)| *from <= time)
+            .map(|(_, rows)| rows)
+            .sum();
+        let arrived = self.parts.first().is_some_and(|(from, _)| *from <= time);
+        if !arrived {
+            None
+        } else if rows == self.segment.rows() {
+            Some(Arc::clone(&self.segment))
+        } else {
+            Some(Arc::new(self.segment.prefix(rows)))
+        }
+    }
+}
+
 #[derive(Debug)]
-struct Rows {
+struct Versions {
     segments: Vec<Life>,
     /// The schema and the commit time from which it held, oldest first.
     schemas: Vec<(i64, Arc<TableSchema>)>,
@@ -175,7 +203,7 @@ pub struct Table {
     /// Tells a table from another that had the same name before.
     incarnation: u64,
     meta: RwLock<Arc<TableMeta>>,
-    rows: RwLock<Rows>,
+    rows: RwLock<Versions>,
 }
 
 impl Table {
@@ -186,7 +214,7 @@ impl Table {
             reference,
             incarnation,
             meta: RwLock::new(Arc::new(meta)),
-            rows: RwLock::new(Rows {
+            rows: RwLock::new(Versions {
                 segments: Vec::new(),
                 schemas,
                 changed: now,
@@ -239,8 +267,7 @@ impl Table {
         let segments = rows
             .segments
             .iter()
-            .filter(|life| life.from <= time && life.to.is_none_or(|to| to > time))
-            .map(|life| Arc::clone(&life.segment))
+            .filter_map(|life| life.at(time))
             .collect();
         Some(Snapshot {
             arrow: arrow_schema(&schema),
@@ -261,14 +288,19 @@ impl Table {
         *self.meta.write() = Arc::new(meta);
     }
 
-    pub(super) fn append(&self, segments: Vec<Arc<Segment>>, now: i64) {
+    /// Adds segments, which get ids from `first` on.
+    pub(super) fn append(&self, first: u64, segments: Vec<Arc<Segment>>, now: i64) {
         let mut rows = self.rows.write();
         rows.changed = now;
         rows.segments
-            .extend(segments.into_iter().map(|segment| Life {
-                segment,
-                from: now,
-                to: None,
+            .extend((first..).zip(segments).map(|(id, segment)| {
+                segment.adopt();
+                Life {
+                    id,
+                    parts: vec![(now, segment.rows())],
+                    segment,
+                    to: None,
+                }
             }));
     }
 
@@ -283,13 +315,167 @@ impl Table {
         }
     }
 
-    /// Forgets what nobody can read any more: segments retired before `horizon`.
-    pub(super) fn forget_before(&self, horizon: i64) {
-        self.rows
-            .write()
-            .segments
-            .retain(|life| life.to.is_none_or(|to| to > horizon));
+    /// Every segment, whenever it was live.
+    pub(super) fn segments(&self) -> Vec<Arc<Segment>> {
+        let rows = self.rows.read();
+        rows.segments
+            .iter()
+            .map(|life| Arc::clone(&life.segment))
+            .collect()
     }
+
+    /// Whether [`Self::forget_before`] would forget anything.
+    pub(super) fn remembers_before(&self, horizon: i64) -> bool {
+        let rows = self.rows.read();
+        rows.segments
+            .iter()
+            .any(|life| life.to.is_some_and(|to| to <= horizon))
+    }
+
+    /// Forgets what nobody can read any more, segments that were gone at `horizon`
+    /// already, and answers them.
+    pub(super) fn forget_before(&self, horizon: i64) -> Vec<Arc<Segment>> {
+        let mut rows = self.rows.write();
+        let (gone, kept) = std::mem::take(&mut rows.segments)
+            .into_iter()
+            .partition(|life| life.to.is_some_and(|to| to <= horizon));
+        rows.segments = kept;
+        segments_of(gone)
+    }
+
+    /// Whether all these segments are live.
+    pub(super) fn has_live(&self, ids: &[u64]) -> bool {
+        self.rows.read().run(ids).is_some()
+    }
+
+    /// Puts one segment in the place of live ones that follow each other, and
+    /// answers those; does nothing when they are not there any more.
+    pub(super) fn compact(&self, ids: &[u64], id: u64, segment: Arc<Segment>) -> Vec<Arc<Segment>> {
+        let mut rows = self.rows.write();
+        let Some(run) = rows.run(ids) else {
+            return vec![segment];
+        };
+        let at = run.start;
+        let gone: Vec<Life> = rows.segments.drain(run).collect();
+        segment.adopt();
+        let life = Life {
+            id,
+            segment,
+            parts: gone.iter().flat_map(|life| life.parts.clone()).collect(),
+            to: None,
+        };
+        rows.segments.insert(at, life);
+        segments_of(gone)
+    }
+
+    /// Runs of small live segments that follow each other.
+    pub(super) fn small_runs(&self) -> Vec<SmallRun> {
+        let rows = self.rows.read();
+        let mut runs = RunFinder::default();
+        let mut schema = 0;
+        for life in &rows.segments {
+            let written = life.parts.last().map_or(0, |(from, _)| *from);
+            let under = rows.schemas.partition_point(|(from, _)| *from <= written);
+            if under != schema {
+                runs.end();
+                schema = under;
+            }
+            match life.to {
+                None => runs.add(life.id, &life.segment),
+                Some(_) => runs.end(),
+            }
+        }
+        runs.finish()
+    }
+
+    /// The table in the form in which it is written.
+    pub(super) fn image(
+        &self,
+        store: &dyn Fn(&Arc<Segment>) -> Result<StoredSegment>,
+    ) -> Result<TableImage> {
+        let rows = self.rows.read();
+        Ok(TableImage {
+            reference: self.reference.clone(),
+            incarnation: self.incarnation,
+            meta: TableMeta::clone(&self.meta()),
+            changed: rows.changed,
+            schemas: rows
+                .schemas
+                .iter()
+                .map(|(from, schema)| (*from, TableSchema::clone(schema)))
+                .collect(),
+            lives: rows
+                .segments
+                .iter()
+                .map(|life| {
+                    Ok(LifeImage {
+                        id: life.id,
+                        parts: life.parts.clone(),
+                        to: life.to,
+                        segment: store(&life.segment)?,
+                    })
+                })
+                .collect::<Result<_>>()?,
+        })
+    }
+
+    /// The table of an image.
+    pub(super) fn from_image(
+        image: TableImage,
+        load: &mut dyn FnMut(&StoredSegment) -> Result<Segment>,
+    ) -> Result<Self> {
+        let mut schemas: Vec<(i64, Arc<TableSchema>)> = image
+            .schemas
+            .into_iter()
+            .map(|(from, schema)| (from, Arc::new(schema)))
+            .collect();
+        if schemas.is_empty() {
+            schemas.push((image.changed, Arc::clone(&image.meta.schema)));
+        }
+        let segments = image
+            .lives
+            .into_iter()
+            .map(|life| {
+                let segment = Arc::new(load(&life.segment)?);
+                segment.adopt();
+                Ok(Life {
+                    id: life.id,
+                    segment,
+                    parts: life.parts,
+                    to: life.to,
+                })
+            })
+            .collect::<Result<_>>()?;
+        Ok(Self {
+            reference: image.reference,
+            incarnation: image.incarnation,
+            meta: RwLock::new(Arc::new(image.meta)),
+            rows: RwLock::new(Versions {
+                segments,
+                schemas,
+                changed: image.changed,
+            }),
+        })
+    }
+}
+
+impl Versions {
+    /// Where live segments of these ids follow each other.
+    fn run(&self, ids: &[u64]) -> Option<std::ops::Range<usize>> {
+        let first = ids.first()?;
+        let start = self.segments.iter().position(|life| life.id == *first)?;
+        let end = start.checked_add(ids.len())?;
+        let found = self.segments.get(start..end)?;
+        found
+            .iter()
+            .zip(ids)
+            .all(|(life, id)| life.id == *id && life.to.is_none())
+            .then_some(start..end)
+    }
+}
+
+fn segments_of(lives: Vec<Life>) -> Vec<Arc<Segment>> {
+    lives.into_iter().map(|life| life.segment).collect()
 }
 
 /// Rows and schema of one table at one instant. Cheap to clone and to keep: it

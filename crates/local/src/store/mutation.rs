@@ -1,0 +1,49 @@
+//! The steps that changes are made of.
+
+use super::dataset::Dataset;
+use super::reference::{DatasetRef, TableRef};
+use super::segment::Segment;
+use super::table::TableMeta;
+
+/// One step of a change. A change is a list of these, applied as a whole.
+#[derive(Debug)]
+pub enum Mutation {
+    /// Creates a dataset or replaces its metadata.
+    PutDataset(DatasetRef, Dataset),
+    /// Removes a dataset and all its tables.
+    DropDataset(DatasetRef),
+    /// Creates a table or replaces its metadata; rows stay.
+    PutTable(TableRef, Box<TableMeta>),
+    /// Removes a table.
+    DropTable(TableRef),
+    /// Adds rows. They must have the Arrow form of the table's schema.
+    Append(TableRef, Vec<Segment>),
+    /// Replaces all rows, under the schema that the table has then.
+    Replace(TableRef, Vec<Segment>),
+    /// Replaces the rows of some ingestion-time partitions (starts in
+    /// microseconds since the epoch).
+    ReplacePartitions(TableRef, Vec<i64>, Vec<Segment>),
+    /// Forgets rows that were gone at a commit time already: they cannot be read
+    /// as of an earlier time any more.
+    Forget(TableRef, i64),
+    /// Puts one segment in the place of several live ones that follow each other
+    /// and hold the same rows; what was visible when stays as it is.
+    Compact(TableRef, Vec<u64>, Segment),
+}
+
+impl Mutation {
+    /// The segments that the step adds.
+    pub(super) fn segments_mut(&mut self) -> Option<&mut Vec<Segment>> {
+        match self {
+            Mutation::Append(_, segments)
+            | Mutation::Replace(_, segments)
+            | Mutation::ReplacePartitions(_, _, segments) => Some(segments),
+            Mutation::PutDataset(..)
+            | Mutation::DropDataset(_)
+            | Mutation::PutTable(..)
+            | Mutation::DropTable(_)
+            | Mutation::Forget(..)
+            | Mutation::Compact(..) => None,
+        }
+    }
+}
