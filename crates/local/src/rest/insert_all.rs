@@ -1,11 +1,11 @@
 //! tabledata.insertAll.
 
-use std::collections::{HashMap, VecDeque};
+use std::collections::{HashMap, HashSet, VecDeque};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use axum::extract::{Path, State};
-use parking_lot::{Mutex, MutexGuard};
+use parking_lot::Mutex;
 use serde_json::{Map, Value, json};
 
 use super::answer::{self, RestError, RestResult};
@@ -31,45 +31,53 @@ const MAX_ROWS: usize = 50_000;
 ///
 /// The service promises this for about a minute, and only as best effort.
 #[derive(Debug, Default)]
-pub struct InsertIds(Mutex<Seen>);
+pub struct InsertIds(Mutex<HashMap<u64, Arc<Mutex<Seen>>>>);
 
+/// The ids of one table.
 #[derive(Debug, Default)]
 struct Seen {
-    at: HashMap<(u64, String), Instant>,
-    order: VecDeque<(Instant, (u64, String))>,
+    ids: HashSet<String>,
+    order: VecDeque<(Instant, String)>,
 }
 
 const REMEMBERED: Duration = Duration::from_secs(120);
 const MOST_REMEMBERED: usize = 200_000;
 
 impl InsertIds {
-    /// Locks the ids for one insert: two repeats of a row must not pass each other.
-    fn lock(&self) -> MutexGuard<'_, Seen> {
-        let mut seen = self.0.lock();
-        let now = Instant::now();
-        while let Some((at, _)) = seen.order.front() {
-            if now.duration_since(*at) < REMEMBERED && seen.order.len() <= MOST_REMEMBERED {
-                break;
-            }
-            if let Some((_, key)) = seen.order.pop_front() {
-                seen.at.remove(&key);
-            }
-        }
-        seen
+    /// The ids of a table. They stay locked during an insert that has ids: two
+    /// repeats of a row must not pass each other.
+    fn of(&self, table: &Table) -> Arc<Mutex<Seen>> {
+        let mut tables = self.0.lock();
+        tables.retain(|_, seen| {
+            Arc::strong_count(seen) > 1 || seen.try_lock().is_none_or(|seen| seen.is_recent())
+        });
+        Arc::clone(tables.entry(table.incarnation()).or_default())
     }
 }
 
 impl Seen {
-    fn has(&self, incarnation: u64, id: &str) -> bool {
-        self.at.contains_key(&(incarnation, id.to_string()))
+    fn is_recent(&self) -> bool {
+        self.order
+            .back()
+            .is_some_and(|(at, _)| at.elapsed() < REMEMBERED)
     }
 
-    fn remember(&mut self, incarnation: u64, ids: impl Iterator<Item = String>) {
+    fn forget_old(&mut self) {
+        while let Some((at, _)) = self.order.front() {
+            if at.elapsed() < REMEMBERED && self.order.len() <= MOST_REMEMBERED {
+                break;
+            }
+            if let Some((_, id)) = self.order.pop_front() {
+                self.ids.remove(&id);
+            }
+        }
+    }
+
+    fn remember(&mut self, ids: Vec<String>) {
         let now = Instant::now();
         for id in ids {
-            let key = (incarnation, id);
-            if self.at.insert(key.clone(), now).is_none() {
-                self.order.push_back((now, key));
+            if self.ids.insert(id.clone()) {
+                self.order.push_back((now, id));
             }
         }
     }
@@ -222,15 +230,22 @@ fn insert(
 ) -> Result<Value> {
     let meta = table.meta();
     let partition = partition(&meta, target)?;
-    let mut seen = service.insert_ids.lock();
+    let has_ids = request.rows.iter().any(|row| insert_id(row).is_some());
+    let seen = has_ids.then(|| service.insert_ids.of(table));
+    let mut seen = seen.as_ref().map(|seen| {
+        let mut seen = seen.lock();
+        seen.forget_old();
+        seen
+    });
     let mut builder = JsonRowsBuilder::new(&meta.schema, request.unknown, JsonText::Encoded)
         .with_defaults(defaults);
     let mut taken: Vec<String> = Vec::new();
+    let mut repeats: HashSet<&str> = HashSet::new();
     let mut errors: Vec<(usize, Value)> = Vec::new();
     for (index, row) in request.rows.iter().enumerate() {
-        let id = row["insertId"].as_str().filter(|id| !id.is_empty());
+        let id = insert_id(row);
         if let Some(id) = id
-            && (seen.has(table.incarnation(), id) || taken.iter().any(|t| t == id))
+            && (repeats.contains(id) || seen.as_ref().is_some_and(|seen| seen.ids.contains(id)))
         {
             continue;
         }
@@ -240,7 +255,10 @@ fn insert(
             json => json,
         };
         match builder.push(json) {
-            Ok(()) => taken.extend(id.map(str::to_string)),
+            Ok(()) => {
+                repeats.extend(id);
+                taken.extend(id.map(str::to_string));
+            }
             Err(e) => errors.push((index, row_error("invalid", &e.location, &e.message))),
         }
     }
@@ -261,6 +279,7 @@ fn insert(
             vec![batch],
             partition.or_else(|| meta.ingestion_partition(micros_now())),
         );
+        let segments = service.store.stage(vec![segment])?;
         service.store.commit(|state| {
             let current = state.require_table(&target.table)?;
             if current.incarnation() != table.incarnation() {
@@ -269,14 +288,17 @@ fn insert(
                     target.table
                 )));
             }
-            Ok((
-                vec![Mutation::Append(target.table.clone(), vec![segment])],
-                (),
-            ))
+            Ok((vec![Mutation::Append(target.table.clone(), segments)], ()))
         })?;
     }
-    seen.remember(table.incarnation(), taken.into_iter());
+    if let Some(seen) = &mut seen {
+        seen.remember(taken);
+    }
     Ok(response(errors))
+}
+
+fn insert_id(row: &Value) -> Option<&str> {
+    row["insertId"].as_str().filter(|id| !id.is_empty())
 }
 
 /// The ingestion-time partition that a decorator names.

@@ -3,6 +3,7 @@
 
 mod copies;
 mod datasets;
+mod durable;
 mod harness;
 mod insert_all;
 mod loads;

@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 
 use serde_json::Value;
 
-const ANY_PORTS: [&str; 6] = [
+pub(crate) const ANY_PORTS: [&str; 6] = [
     "--rest",
     "127.0.0.1:0",
     "--grpc",
@@ -15,7 +15,8 @@ const ANY_PORTS: [&str; 6] = [
     "127.0.0.1:0",
 ];
 
-fn program(arguments: &[&str]) -> Command {
+/// The program, logging nothing, with its output to be read.
+pub(crate) fn program(arguments: &[&str]) -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_bigquery-local"));
     command
         .args(arguments)
@@ -23,6 +24,15 @@ fn program(arguments: &[&str]) -> Command {
         .stdout(Stdio::piped())
         .stderr(Stdio::piped());
     command
+}
+
+/// The endpoints that the program says it serves.
+pub(crate) fn ready(child: &mut Child) -> Value {
+    let mut line = String::new();
+    BufReader::new(child.stdout.take().unwrap())
+        .read_line(&mut line)
+        .unwrap();
+    serde_json::from_str(&line).unwrap_or_else(|e| panic!("{e}: {line:?}"))
 }
 
 fn signal(child: &Child, name: &str) {
@@ -49,13 +59,9 @@ fn exit_code(child: &mut Child) -> Option<i32> {
 async fn says_where_it_listens_and_stops_on_a_signal() {
     for name in ["TERM", "INT"] {
         let mut child = program(&ANY_PORTS).arg("--project=p1").spawn().unwrap();
-        let mut line = String::new();
-        BufReader::new(child.stdout.take().unwrap())
-            .read_line(&mut line)
-            .unwrap();
-        let ready: Value = serde_json::from_str(&line).unwrap();
+        let ready = ready(&mut child);
         let rest = ready["rest"].as_str().unwrap();
-        assert!(rest.starts_with("http://127.0.0.1:"), "{line}");
+        assert!(rest.starts_with("http://127.0.0.1:"), "{ready}");
         assert!(
             ready["grpc"]
                 .as_str()
@@ -108,11 +114,7 @@ fn refuses_to_be_reached_from_elsewhere() {
     ])
     .spawn()
     .unwrap();
-    let mut line = String::new();
-    BufReader::new(allowed.stdout.take().unwrap())
-        .read_line(&mut line)
-        .unwrap();
-    assert!(line.contains("\"rest\":\"http://"), "{line}");
+    assert!(ready(&mut allowed)["rest"].is_string());
     signal(&allowed, "TERM");
     assert_eq!(exit_code(&mut allowed), Some(0));
 }

@@ -177,7 +177,7 @@ async fn bad_definitions_are_refused() {
         ),
         (
             json!({"schema": columns, "clustering": {"fields": ["nope"]}}),
-            "cannot be found in the schema: nope",
+            "cannot be found in the schema. Invalid field: nope",
         ),
         (
             json!({"schema": columns, "tableConstraints": {"primaryKey": {"columns": ["nope"]}}}),
