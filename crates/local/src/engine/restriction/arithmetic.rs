@@ -6,7 +6,8 @@ use arrow::datatypes::{
 };
 
 use super::ast::Arithmetic;
-use super::bind::{Bound, alike, coerce};
+use super::bind::Bound;
+use super::coerce::{alike, coerce};
 use super::datum::{Datum, Rows};
 use super::error::{failed, syntax};
 use super::expr::{Expr, Kind};

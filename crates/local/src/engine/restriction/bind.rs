@@ -2,31 +2,18 @@
 
 use std::sync::Arc;
 
-use arrow::array::{
-    Array, ArrayRef, BinaryArray, BooleanArray, Date32Array, Float64Array, Int64Array,
-    IntervalMonthDayNanoArray, StringArray, StructArray, Time64MicrosecondArray,
-    TimestampMicrosecondArray, new_null_array,
-};
-use arrow::datatypes::{DataType, IntervalMonthDayNano};
+use arrow::array::{Array, ArrayRef, BinaryArray, StringArray};
 
 use super::PseudoColumns;
 use super::ast::{Ast, InSource, Is, Node, Sense};
-use super::datum::{bignumerics, data_type, numerics};
+use super::coerce::{alike, coerce, comparable, fold, type_list};
 use super::error::{SyntaxError, syntax};
-use super::eval;
 use super::expr::{Expr, Kind, Pseudo, Written};
 use super::like::Pattern;
+use super::literal::{boolean, float, integer, literal, null, parsed, range};
 use super::set::ValueSet;
 use super::types::Type;
-use crate::schema::{FieldType, RangeElement, TableSchema};
-use crate::value::ValueError;
-use crate::value::civil::{parse_date, parse_datetime, parse_time};
-use crate::value::decimal::{Excess, parse_bignumeric, parse_numeric};
-use crate::value::interval::parse_interval;
-use crate::value::json::normalize_json;
-use crate::value::range::parse_range;
-use crate::value::scalar::{parse_float64, parse_int64};
-use crate::value::timestamp::{Zone, parse_timestamp};
+use crate::schema::{FieldType, TableSchema};
 
 /// Result of typing.
 pub(super) type Bound<T> = Result<T, SyntaxError>;
@@ -166,7 +153,7 @@ impl Binder<'_> {
                 super::cast::bind(at, self.bind(value)?, &to, *safe)
             }
             Ast::Extract { part, from, zone } => {
-                super::call::extract(self, at, part, from, zone.as_deref())
+                super::call_time::extract(self, at, part, from, zone.as_deref())
             }
             Ast::Call {
                 name,
@@ -444,262 +431,4 @@ pub(super) fn choice(
     let mut expr = Expr::new(at, ty, Kind::Case(whens, Box::new(otherwise))).failing(fallible);
     expr.ignores_case = ignores_case;
     Ok(expr)
-}
-
-/// `STRING, INT64`, for errors.
-pub(super) fn type_list(all: &[Expr]) -> String {
-    let names: Vec<String> = all.iter().map(|e| e.ty.to_string()).collect();
-    names.join(", ")
-}
-
-/// Both sides of a comparison in their common type.
-pub(super) fn comparable(
-    at: usize,
-    operator: &str,
-    left: Expr,
-    right: Expr,
-) -> Bound<(Expr, Expr)> {
-    let types = format!("{}, {}", left.ty, right.ty);
-    let equality = matches!(
-        operator,
-        "=" | "!=" | "CASE" | "IS DISTINCT FROM" | "NULLIF"
-    );
-    let undefined = [&left.ty, &right.ty]
-        .into_iter()
-        .find(|t| {
-            !(if equality {
-                t.has_equality()
-            } else {
-                t.has_order()
-            })
-        })
-        .cloned();
-    if let Some(ty) = undefined {
-        return Err(syntax(
-            at,
-            if equality {
-                format!("Equality is not defined for arguments of type {ty}")
-            } else {
-                format!("Less than is not defined for arguments of type {ty}")
-            },
-        ));
-    }
-    let mismatch = || {
-        syntax(
-            at,
-            format!(
-                "No matching signature for operator {operator} for argument types: {types}. Supported signature: ANY {operator} ANY"
-            ),
-        )
-    };
-    let both = alike(vec![left, right])?.ok_or_else(mismatch)?;
-    let [left, right]: [Expr; 2] = both.try_into().map_err(|_| mismatch())?;
-    Ok((left, right))
-}
-
-/// Gives all expressions their common type; `None` when there is none.
-pub(super) fn alike(all: Vec<Expr>) -> Bound<Option<Vec<Expr>>> {
-    let Some(ty) = common_type(&all) else {
-        return Ok(None);
-    };
-    let mut out = Vec::with_capacity(all.len());
-    for expr in all {
-        match coerce(expr, &ty) {
-            Some(coerced) => out.push(coerced?),
-            None => return Ok(None),
-        }
-    }
-    Ok(Some(out))
-}
-
-/// The type to which all coerce. Literals give way to other expressions.
-fn common_type(all: &[Expr]) -> Option<Type> {
-    let mut fixed: Option<Type> = None;
-    let (mut text, mut integer, mut float) = (false, false, false);
-    for expr in all {
-        match expr.written {
-            Written::Null => {}
-            Written::Text(_) => text = true,
-            Written::Integer => integer = true,
-            Written::Float(_) => float = true,
-            Written::Plain => {
-                fixed = Some(match fixed {
-                    None => expr.ty.clone(),
-                    Some(ty) => ty.common(&expr.ty)?,
-                });
-            }
-        }
-    }
-    let number = if float { Type::Float64 } else { Type::Int64 };
-    match fixed {
-        None => match (text, integer || float) {
-            (true, true) => None,
-            (true, false) => Some(Type::Text),
-            (false, true) => Some(number),
-            (false, false) => Some(all.first()?.ty.clone()),
-        },
-        Some(Type::Int64) if float => Some(Type::Float64),
-        Some(ty) if (integer || float) && !ty.is_number() => None,
-        Some(ty @ (Type::Numeric | Type::Bignumeric)) => {
-            // A literal beyond the decimal type leaves FLOAT64.
-            let fits = all.iter().all(|e| match &e.written {
-                Written::Float(text) => parsed(e.at, &ty, text).is_ok(),
-                _ => true,
-            });
-            Some(if fits { ty } else { Type::Float64 })
-        }
-        Some(ty) => Some(ty),
-    }
-}
-
-/// `expr` as `to` where GoogleSQL converts without a cast: `None` when it does
-/// not, an error when a literal's text is no value of the type.
-pub(super) fn coerce(expr: Expr, to: &Type) -> Option<Bound<Expr>> {
-    if expr.ty == *to {
-        return Some(Ok(expr));
-    }
-    let at = expr.at;
-    match &expr.written {
-        Written::Null => {
-            let value = new_null_array(&data_type(to), 1);
-            let mut typed = Expr::literal(at, to.clone(), value);
-            typed.written = Written::Null;
-            return Some(Ok(typed));
-        }
-        Written::Text(text)
-            if matches!(
-                to,
-                Type::Date | Type::Datetime | Type::Time | Type::Timestamp
-            ) =>
-        {
-            return Some(parsed(at, to, text).map_err(|_| {
-                syntax(
-                    at,
-                    format!("Could not cast literal \"{text}\" to type {to}"),
-                )
-            }));
-        }
-        Written::Float(text) if matches!(to, Type::Numeric | Type::Bignumeric) => {
-            return Some(parsed(at, to, text).map_err(|e| syntax(at, e.to_string())));
-        }
-        _ => {}
-    }
-    if !expr.ty.coerces_to(to) {
-        return None;
-    }
-    let ignores_case = expr.ignores_case;
-    let fallible = expr.fallible;
-    let mut cast = Expr::new(at, to.clone(), Kind::Cast(Box::new(expr))).failing(fallible);
-    cast.ignores_case = ignores_case;
-    Some(Ok(fold(cast)))
-}
-
-/// Replaces an expression over literals by its value. One that fails stays, and
-/// fails when it is evaluated for some row.
-pub(super) fn fold(expr: Expr) -> Expr {
-    if expr.as_literal().is_some() || !eval::is_constant(&expr) {
-        return expr;
-    }
-    match eval::constant(&expr) {
-        Ok(value) => {
-            let mut folded = Expr::literal(expr.at, expr.ty, value);
-            folded.ignores_case = expr.ignores_case;
-            folded
-        }
-        Err(_) => expr.failing(true),
-    }
-}
-
-fn literal(at: usize, ty: Type, array: impl Array + 'static) -> Expr {
-    Expr::literal(at, ty, Arc::new(array))
-}
-
-/// An untyped NULL.
-pub(super) fn null(at: usize) -> Expr {
-    let mut expr = literal(at, Type::Int64, Int64Array::from(vec![None]));
-    expr.written = Written::Null;
-    expr
-}
-
-/// TRUE or FALSE.
-pub(super) fn boolean(at: usize, value: bool) -> Expr {
-    literal(at, Type::Bool, BooleanArray::from(vec![value]))
-}
-
-/// An INT64 that is a literal.
-fn integer(at: usize, text: &str) -> Bound<Expr> {
-    let value =
-        parse_int64(text).map_err(|_| syntax(at, format!("Invalid integer literal: {text}")))?;
-    let mut expr = literal(at, Type::Int64, Int64Array::from(vec![value]));
-    expr.written = Written::Integer;
-    Ok(expr)
-}
-
-fn float(at: usize, text: &str) -> Bound<Expr> {
-    let value = parse_float64(text)
-        .map_err(|_| syntax(at, format!("Invalid floating point literal: {text}")))?;
-    let mut expr = literal(at, Type::Float64, Float64Array::from(vec![value]));
-    expr.written = Written::Float(text.to_string());
-    Ok(expr)
-}
-
-/// The value of `ty` that `text` spells, as a typed literal or a coerced one.
-pub(super) fn parsed(at: usize, ty: &Type, text: &str) -> Result<Expr, ValueError> {
-    let array: ArrayRef = match ty {
-        Type::Date => Arc::new(Date32Array::from(vec![parse_date(text)?])),
-        Type::Time => Arc::new(Time64MicrosecondArray::from(vec![parse_time(text)?])),
-        Type::Datetime => Arc::new(TimestampMicrosecondArray::from(vec![parse_datetime(text)?])),
-        Type::Timestamp => Arc::new(TimestampMicrosecondArray::from(vec![parse_timestamp(
-            text,
-            Zone::UTC,
-        )?])),
-        Type::Numeric => Arc::new(numerics(vec![Some(parse_numeric(text, Excess::Round)?)])),
-        Type::Bignumeric => Arc::new(bignumerics(vec![Some(parse_bignumeric(
-            text,
-            Excess::Round,
-        )?)])),
-        Type::Json => Arc::new(StringArray::from(vec![normalize_json(text)?])),
-        Type::Interval => {
-            let value: IntervalMonthDayNano = parse_interval(text)?;
-            Arc::new(IntervalMonthDayNanoArray::from(vec![value]))
-        }
-        other => {
-            return Err(ValueError::new(format!("there are no {other} literals")));
-        }
-    };
-    Ok(Expr::literal(at, ty.clone(), array))
-}
-
-fn range(at: usize, name: &str, text: &str) -> Bound<Expr> {
-    let element = match name {
-        "DATE" => RangeElement::Date,
-        "DATETIME" => RangeElement::Datetime,
-        "TIMESTAMP" => RangeElement::Timestamp,
-        other => {
-            return Err(syntax(
-                at,
-                format!("Unsupported range element type: {other}"),
-            ));
-        }
-    };
-    let (start, end) = parse_range(text, element)
-        .map_err(|e| syntax(at, format!("Invalid RANGE literal: {e}")))?;
-    let ty = Type::Range(element);
-    let DataType::Struct(fields) = data_type(&ty) else {
-        return Err(syntax(at, "a range is stored as a struct"));
-    };
-    let bound = |value: Option<i64>| -> ArrayRef {
-        match element {
-            RangeElement::Date => Arc::new(Date32Array::from(vec![
-                value.and_then(|v| i32::try_from(v).ok()),
-            ])),
-            RangeElement::Datetime => Arc::new(TimestampMicrosecondArray::from(vec![value])),
-            RangeElement::Timestamp => {
-                Arc::new(TimestampMicrosecondArray::from(vec![value]).with_timezone("UTC"))
-            }
-        }
-    };
-    let array = StructArray::try_new(fields, vec![bound(start), bound(end)], None)
-        .map_err(|e| syntax(at, e.to_string()))?;
-    Ok(literal(at, ty, array))
 }

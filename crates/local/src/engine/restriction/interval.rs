@@ -6,11 +6,13 @@ use arrow::array::IntervalMonthDayNanoArray;
 use arrow::datatypes::IntervalMonthDayNano;
 
 use super::ast::Node;
-use super::bind::{Binder, Bound, coerce};
+use super::bind::{Binder, Bound};
 use super::call::Function;
+use super::coerce::coerce;
 use super::error::{failed, syntax};
 use super::expr::{Expr, Kind};
-use super::temporal::{Part, TemporalFunction};
+use super::part::Part;
+use super::temporal::TemporalFunction;
 use super::types::Type;
 use crate::error::Result;
 use crate::value::interval::{interval, parse_interval};

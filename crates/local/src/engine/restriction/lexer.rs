@@ -176,7 +176,7 @@ impl<'a> Lexer<'a> {
 
     fn quoted_name(&mut self) -> Result<Token, SyntaxError> {
         let start = self.at;
-        let body = self.rest()[1..].as_bytes();
+        let body = &self.rest().as_bytes()[1..];
         let len = escape::length(body, b"`")
             .ok_or_else(|| syntax(start, "Syntax error: Unclosed identifier literal"))?;
         let raw = &self.text[start + 1..start + 1 + len];

@@ -252,13 +252,12 @@ pub(super) fn call(
             })
         }
     }
-    .map(|datum| {
+    .inspect(|datum| {
         debug_assert_eq!(
             *datum.array.data_type(),
             super::datum::data_type(ty),
             "{function:?}"
         );
-        datum
     })
 }
 

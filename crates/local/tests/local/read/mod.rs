@@ -109,12 +109,8 @@ impl Reader {
             .map(tonic::Response::into_inner)
     }
 
-    #[track_caller]
-    fn session(
-        &self,
-        request: CreateReadSessionRequest,
-    ) -> impl Future<Output = ReadSession> + use<'_> {
-        async { self.try_session(request).await.expect("a session") }
+    async fn session(&self, request: CreateReadSessionRequest) -> ReadSession {
+        self.try_session(request).await.expect("a session")
     }
 
     /// All messages of one stream from `offset` on.

@@ -110,7 +110,7 @@ proptest! {
     }
 
     #[test]
-    fn plausible_text(pieces in proptest::collection::vec(select(&PIECES[..]), 1..14)) {
+    fn plausible_text(pieces in proptest::collection::vec(select(PIECES), 1..14)) {
         let _ = evaluate(&pieces.join(" "));
     }
 
