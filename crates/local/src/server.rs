@@ -85,6 +85,8 @@ pub struct Service {
     pub insert_ids: rest::insert_all::InsertIds,
     /// Jobs and what belongs to them.
     pub jobs: Jobs,
+    /// User-defined functions and procedures.
+    pub routines: crate::engine::Routines,
     /// As given at the start, with the addresses that are really listened on.
     pub options: LocalOptions,
 }
@@ -116,6 +118,7 @@ impl LocalBigQuery {
             read: ReadSessions::default(),
             insert_ids: rest::insert_all::InsertIds::default(),
             jobs: Jobs::default(),
+            routines: crate::engine::Routines::default(),
             options,
         });
         let stop = CancellationToken::new();

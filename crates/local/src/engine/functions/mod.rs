@@ -57,7 +57,7 @@ use datafusion::logical_expr::{AggregateUDF, ScalarUDF, WindowUDF};
 use datafusion::scalar::ScalarValue;
 
 pub(crate) use catalogue::{FunctionKind, kind};
-pub(crate) use coercion::{Literalness, supertype};
+pub(crate) use coercion::{Literalness, distance, supertype};
 pub(crate) use types::SqlType;
 
 use crate::error::{Result, ServiceError};

@@ -221,9 +221,7 @@ mod tests {
         }
     }
 
-    type Scanned = (u64, usize, Result<Vec<String>, &'static str>);
-
-    fn scan(text: &str, dialect: &Dialect) -> Vec<Scanned> {
+    fn scan(text: &str, dialect: &Dialect) -> Vec<(u64, usize, Result<Vec<String>, &'static str>)> {
         Records::new(text, dialect)
             .map(|r| {
                 let fields = r.fields.map(|fields| {

@@ -1,0 +1,560 @@
+//! What DML statements compute: which rows of the target they pick and what
+//! becomes of them.
+
+use datafusion::common::JoinType;
+use datafusion::logical_expr::{Expr as DfExpr, LogicalPlan, LogicalPlanBuilder, Operator};
+use datafusion::scalar::ScalarValue;
+
+use super::super::super::functions::{CastMode, SqlType, cast};
+use super::super::ast::{
+    Assignment, Expr, Ident, InsertValue, MergeAction, MergeClause, MergeMatch, Path, TableExpr,
+};
+use super::super::default::default_value;
+use super::super::scan::rows;
+use super::aggregate::has_aggregate;
+use super::expr::{NOTHING, binary};
+use super::from::Source;
+use super::literal::{constant, int};
+use super::query::built;
+use super::scope::{Col, Ctx, Range, Rel, Scope, Typed, column};
+use super::{Analyzer, nested};
+use crate::error::{Result, ServiceError};
+use crate::schema::{Field, TableSchema};
+use crate::store::Snapshot;
+
+/// Rows of the target and new values of some of its columns.
+pub(in crate::engine::query) struct Assigned {
+    pub(in crate::engine::query) plan: LogicalPlan,
+    /// The column that numbers the target's rows.
+    pub(in crate::engine::query) row: String,
+    /// Positions of the target's columns and the plan's columns with their values.
+    pub(in crate::engine::query) values: Vec<(usize, String)>,
+}
+
+/// The target of a statement.
+pub(in crate::engine::query) struct Target<'t> {
+    pub(in crate::engine::query) snapshot: Snapshot,
+    pub(in crate::engine::query) schema: &'t TableSchema,
+    /// Whether the table is partitioned by ingestion time.
+    pub(in crate::engine::query) ingestion: bool,
+    pub(in crate::engine::query) path: &'t Path,
+    pub(in crate::engine::query) alias: Option<&'t Ident>,
+}
+
+impl Target<'_> {
+    fn name(&self) -> String {
+        match (self.alias, self.path.last()) {
+            (Some(alias), _) => alias.name.clone(),
+            (None, Some(last)) => last.name.clone(),
+            (None, None) => String::new(),
+        }
+    }
+}
+
+/// A MERGE's rows before its clauses: target and source columns side by side.
+pub(in crate::engine::query) struct Joined {
+    pub(in crate::engine::query) plan: LogicalPlan,
+    /// Id and type of every column of the plan.
+    pub(in crate::engine::query) columns: Vec<(String, SqlType)>,
+    pub(in crate::engine::query) row: String,
+    /// The index of the clause that applies; NULL for none.
+    pub(in crate::engine::query) clause: String,
+    both: Scope,
+    target: Scope,
+    source: Scope,
+}
+
+impl Analyzer<'_> {
+    fn target_source(&self, target: &Target<'_>) -> Result<(Source, String)> {
+        let (rel, row) = self.target(target.snapshot.clone(), target.ingestion)?;
+        let mut columns = rel.columns;
+        let pseudo = if target.ingestion {
+            columns.split_off(target.schema.fields.len())
+        } else {
+            Vec::new()
+        };
+        let mut scope = Scope::default();
+        scope.ranges.push(Range {
+            alias: Some(target.name()),
+            columns,
+            pseudo,
+            whole: None,
+        });
+        Ok((
+            Source {
+                plan: rel.plan,
+                scope,
+                row: None,
+            },
+            row,
+        ))
+    }
+
+    /// Numbers of the rows that a DELETE removes.
+    pub(in crate::engine::query) fn delete_rows(
+        &self,
+        target: &Target<'_>,
+        filter: &Expr,
+    ) -> Result<(LogicalPlan, String)> {
+        let (source, row) = self.target_source(target)?;
+        let ctx = Ctx::new(&source.scope, None, "WHERE clause");
+        let condition = self.condition(filter, ctx)?;
+        let plan = built(
+            LogicalPlanBuilder::from(source.plan)
+                .filter(condition)
+                .and_then(|b| b.project([column(&row)])),
+        )?;
+        Ok((plan, row))
+    }
+
+    /// Rows that an UPDATE changes and their new values.
+    pub(in crate::engine::query) fn update_rows(
+        &self,
+        target: &Target<'_>,
+        set: &[Assignment],
+        from: Option<&TableExpr>,
+        filter: &Expr,
+    ) -> Result<Assigned> {
+        let (mut source, row) = self.target_source(target)?;
+        let own = source.scope.clone();
+        if let Some(from) = from {
+            let other = self.table_expr(from, None, None)?;
+            source.scope.ranges.extend(other.scope.ranges);
+            source.scope.merged.extend(other.scope.merged);
+            source.scope.absorbed.extend(other.scope.absorbed);
+            source.plan = built(LogicalPlanBuilder::from(source.plan).cross_join(other.plan))?;
+        }
+        let scope = source.scope.clone();
+        let ctx = Ctx::new(&scope, None, "WHERE clause");
+        let condition = self.condition(filter, ctx)?;
+        source.plan = built(LogicalPlanBuilder::from(source.plan).filter(condition))?;
+        let ctx = Ctx {
+            clause: "UPDATE SET clause",
+            ..ctx
+        };
+        self.assigned(source.plan, &row, set, target, &own, ctx)
+    }
+
+    fn assigned(
+        &self,
+        plan: LogicalPlan,
+        row: &str,
+        set: &[Assignment],
+        target: &Target<'_>,
+        own: &Scope,
+        ctx: Ctx<'_>,
+    ) -> Result<Assigned> {
+        let mut values: Vec<(usize, Typed)> = Vec::new();
+        let mut paths: Vec<Vec<String>> = Vec::new();
+        for assignment in set {
+            let mut names: &[Ident] = &assignment.path;
+            if names.len() > 1
+                && names[0].is(&target.name())
+                && target.schema.index_of(&names[0].name).is_none()
+            {
+                names = &names[1..];
+            }
+            let Some(position) = target.schema.index_of(&names[0].name) else {
+                return Err(self.unrecognized(&names[0]));
+            };
+            let path: Vec<String> = names.iter().map(|n| n.name.to_ascii_lowercase()).collect();
+            if paths
+                .iter()
+                .any(|p| p.starts_with(&path) || path.starts_with(p))
+            {
+                return Err(self.error(
+                    names[0].at,
+                    format_args!(
+                        "Update item {} assigned more than once",
+                        path.join(".")
+                    ),
+                ));
+            }
+            paths.push(path);
+            let field = &target.schema.fields[position];
+            let leaf = self.nested_field(field, &names[1..])?;
+            let value = match &assignment.value {
+                InsertValue::Default if names.len() > 1 => {
+                    return Err(self.error(
+                        names[0].at,
+                        "DEFAULT cannot be assigned to a nested field",
+                    ));
+                }
+                InsertValue::Default => {
+                    let default = default_value(self.env, field)?;
+                    Typed::new(constant(default.value, &default.ty), default.ty)
+                }
+                InsertValue::Expr(e) => {
+                    let typed = self.expr(e, ctx)?;
+                    self.for_column(typed, leaf)
+                        .map_err(|error| self.locate(e.at, error))?
+                }
+            };
+            let known = values.iter().position(|(p, _)| *p == position);
+            let base = match known {
+                Some(i) => values[i].1.clone(),
+                None => own.ranges[0].columns[position].typed(),
+            };
+            let whole = self.replaced(base, &names[1..], value)?;
+            match known {
+                Some(i) => values[i].1 = whole,
+                None => values.push((position, whole)),
+            }
+        }
+        let mut exprs = vec![column(row)];
+        let mut out = Vec::new();
+        for (position, value) in values {
+            let id = self.env.id();
+            exprs.push(value.expr.alias(&id));
+            out.push((position, id));
+        }
+        Ok(Assigned {
+            plan: built(LogicalPlanBuilder::from(plan).project(exprs))?,
+            row: row.to_string(),
+            values: out,
+        })
+    }
+
+    fn nested_field<'f>(&self, field: &'f Field, names: &[Ident]) -> Result<&'f Field> {
+        let Some((first, rest)) = names.split_first() else {
+            return Ok(field);
+        };
+        if field.mode() == crate::schema::Mode::Repeated {
+            return Err(self.error(
+                first.at,
+                format_args!("Cannot access field {} on an ARRAY", first.name),
+            ));
+        }
+        match field
+            .fields()
+            .iter()
+            .find(|f| f.name.eq_ignore_ascii_case(&first.name))
+        {
+            Some(inner) => self.nested_field(inner, rest),
+            None => Err(self.error(
+                first.at,
+                format_args!("Field name {} does not exist in {}", first.name, field.sql_type()),
+            )),
+        }
+    }
+
+    /// `base` with the field at `names` replaced.
+    fn replaced(&self, base: Typed, names: &[Ident], value: Typed) -> Result<Typed> {
+        let Some((first, rest)) = names.split_first() else {
+            return Ok(value);
+        };
+        let SqlType::Struct(fields) = base.ty.clone() else {
+            return Err(ServiceError::internal("a nested column is a struct"));
+        };
+        let mut parts = Vec::new();
+        for (i, (name, ty)) in fields.iter().enumerate() {
+            let part = Typed::new(nested::get_field(base.expr.clone(), i, ty), ty.clone());
+            parts.push((
+                name.clone(),
+                if first.is(name) {
+                    self.replaced(part, rest, value.clone())?
+                } else {
+                    part
+                },
+            ));
+        }
+        Ok(self.make_struct(parts))
+    }
+
+    // ----- values for columns -----
+
+    /// A value as a column holds it: its type, and the type's parameters checked.
+    pub(in crate::engine::query) fn for_column(&self, value: Typed, field: &Field) -> Result<Typed> {
+        let ty = SqlType::of_column(field);
+        let given = value.ty.clone();
+        let value = self.assign(value, &ty, &field.name).map_err(|e| {
+            if e.message.starts_with("Value of type") {
+                ServiceError::invalid_query(format!(
+                    "Value has type {given} which cannot be inserted into column {}, which has type {ty}",
+                    field.name
+                ))
+            } else {
+                e
+            }
+        })?;
+        if field.max_length.is_none() && field.precision.is_none() {
+            return Ok(value);
+        }
+        let udf = cast(&ty.to_column(""), field, CastMode::Strict)?;
+        Ok(Typed::new(
+            DfExpr::ScalarFunction(datafusion::logical_expr::expr::ScalarFunction::new_udf(
+                udf,
+                vec![value.expr],
+            )),
+            ty,
+        ))
+    }
+
+    /// A constant expression as a column's value.
+    pub(in crate::engine::query) fn value_for_column(&self, e: &Expr, field: &Field) -> Result<Typed> {
+        if has_aggregate(e) {
+            return Err(self.error(e.at, "Aggregate functions are not allowed in VALUES"));
+        }
+        let value = self.expr(e, Ctx::new(&NOTHING, None, "VALUES"))?;
+        self.for_column(value, field)
+            .map_err(|error| self.locate(e.at, error))
+    }
+
+    /// A query's column as a column's value.
+    pub(in crate::engine::query) fn column_for_column(&self, col: &Col, field: &Field) -> Result<Typed> {
+        self.for_column(col.typed(), field)
+    }
+
+    /// A relation of the given columns over `rel`.
+    pub(in crate::engine::query) fn projected(
+        &self,
+        rel: Rel,
+        items: Vec<(Option<String>, Typed)>,
+    ) -> Result<Rel> {
+        self.project_rel(rel, items)
+    }
+
+    /// A value table with its fields as columns.
+    pub(in crate::engine::query) fn exploded(&self, rel: Rel) -> Result<Rel> {
+        let [value] = rel.columns.as_slice() else {
+            return Ok(rel);
+        };
+        let SqlType::Struct(fields) = &value.ty else {
+            return Ok(rel);
+        };
+        let items = fields
+            .iter()
+            .enumerate()
+            .map(|(i, (name, ty))| {
+                (
+                    (!name.is_empty()).then(|| name.clone()),
+                    Typed::new(nested::get_field(column(&value.id), i, ty), ty.clone()),
+                )
+            })
+            .collect();
+        let mut rel = self.project_rel(rel, items)?;
+        rel.value_table = false;
+        Ok(rel)
+    }
+
+    /// An expression without columns.
+    pub(in crate::engine::query) fn free_expr(&self, e: &Expr, clause: &'static str) -> Result<Typed> {
+        let value = self.expr(e, Ctx::new(&NOTHING, None, clause))?;
+        self.settle(value)
+    }
+
+    /// An expression without columns whose type its place decides.
+    pub(in crate::engine::query) fn raw_expr(&self, e: &Expr, clause: &'static str) -> Result<Typed> {
+        self.expr(e, Ctx::new(&NOTHING, None, clause))
+    }
+
+    // ----- MERGE -----
+
+    /// The rows of a MERGE with the clause that applies to each.
+    pub(in crate::engine::query) fn merge_rows(
+        &self,
+        target: &Target<'_>,
+        source: &TableExpr,
+        on: &Expr,
+        clauses: &[MergeClause],
+    ) -> Result<Joined> {
+        let (t, row) = self.target_source(target)?;
+        let s = self.table_expr(source, None, None)?;
+        let (t_here, s_here) = (self.env.id(), self.env.id());
+        let mark = |source: &Source, id: &str| -> Result<LogicalPlan> {
+            let mut exprs = source.all_columns();
+            exprs.push(int(1).expr.alias(id));
+            built(LogicalPlanBuilder::from(source.plan.clone()).project(exprs))
+        };
+        let mut both = t.scope.clone();
+        both.ranges.extend(s.scope.ranges.clone());
+        both.merged.extend(s.scope.merged.clone());
+        both.absorbed.extend(s.scope.absorbed.clone());
+        let condition = self.condition(on, Ctx::new(&both, None, "MERGE ON clause"))?;
+        let has = |when: MergeMatch| clauses.iter().any(|c| c.when == when);
+        let join_type = match (
+            has(MergeMatch::NotMatchedBySource),
+            has(MergeMatch::NotMatchedByTarget),
+        ) {
+            (true, true) => JoinType::Full,
+            (true, false) => JoinType::Left,
+            (false, true) => JoinType::Right,
+            (false, false) => JoinType::Inner,
+        };
+        let plan = built(LogicalPlanBuilder::from(mark(&t, &t_here)?).join_on(
+            mark(&s, &s_here)?,
+            join_type,
+            [condition],
+        ))?;
+        let mut whens = Vec::new();
+        for clause in clauses {
+            let present = |id: &str| DfExpr::IsNotNull(Box::new(column(id)));
+            let absent = |id: &str| DfExpr::IsNull(Box::new(column(id)));
+            let (kind, scope) = match clause.when {
+                MergeMatch::Matched => (
+                    binary(present(&t_here), Operator::And, present(&s_here)),
+                    &both,
+                ),
+                MergeMatch::NotMatchedByTarget => (absent(&t_here), &s.scope),
+                MergeMatch::NotMatchedBySource => (absent(&s_here), &t.scope),
+            };
+            let condition = match &clause.condition {
+                None => kind,
+                Some(e) => binary(
+                    kind,
+                    Operator::And,
+                    self.condition(e, Ctx::new(scope, None, "MERGE WHEN clause"))?,
+                ),
+            };
+            whens.push(condition);
+        }
+        let clause = self.env.id();
+        let values = (0..clauses.len())
+            .map(|i| int(i64::try_from(i).unwrap_or(i64::MAX)))
+            .chain([Typed::new(
+                constant(ScalarValue::Int64(None), &SqlType::Int64),
+                SqlType::Int64,
+            )])
+            .collect();
+        let chosen = self.choose(whens, values, "MERGE")?;
+        let mut columns: Vec<(String, SqlType)> = vec![(row.clone(), SqlType::Int64)];
+        columns.extend(t.scope.all().chain(s.scope.all()).map(|c| (c.id.clone(), c.ty.clone())));
+        columns.dedup_by(|a, b| a.0 == b.0);
+        let mut seen = std::collections::HashSet::new();
+        columns.retain(|(id, _)| seen.insert(id.clone()));
+        let mut exprs: Vec<DfExpr> = columns.iter().map(|(id, _)| column(id)).collect();
+        exprs.push(chosen.expr.alias(&clause));
+        columns.push((clause.clone(), SqlType::Int64));
+        let plan = built(
+            LogicalPlanBuilder::from(plan)
+                .project(exprs)
+                .and_then(|b| b.filter(DfExpr::IsNotNull(Box::new(column(&clause))))),
+        )?;
+        Ok(Joined {
+            plan,
+            columns,
+            row,
+            clause,
+            both,
+            target: t.scope,
+            source: s.scope,
+        })
+    }
+
+    /// The joined rows to which the clause applies.
+    fn clause_rows(
+        &self,
+        joined: &Joined,
+        batches: &[arrow::array::RecordBatch],
+        index: usize,
+    ) -> Result<LogicalPlan> {
+        let plan = rows(&joined.columns, batches.to_vec())?;
+        let number = int(i64::try_from(index).unwrap_or(i64::MAX)).expr;
+        built(LogicalPlanBuilder::from(plan).filter(binary(
+            column(&joined.clause),
+            Operator::Eq,
+            number,
+        )))
+    }
+
+    /// New values of the rows that an UPDATE clause applies to.
+    pub(in crate::engine::query) fn merge_update(
+        &self,
+        joined: &Joined,
+        batches: &[arrow::array::RecordBatch],
+        index: usize,
+        clause: &MergeClause,
+        target: &Target<'_>,
+    ) -> Result<Assigned> {
+        let MergeAction::Update(set) = &clause.action else {
+            return Err(ServiceError::internal("the clause updates"));
+        };
+        let scope = match clause.when {
+            MergeMatch::Matched => &joined.both,
+            MergeMatch::NotMatchedByTarget | MergeMatch::NotMatchedBySource => &joined.target,
+        };
+        let plan = self.clause_rows(joined, batches, index)?;
+        let ctx = Ctx::new(scope, None, "MERGE UPDATE clause");
+        self.assigned(plan, &joined.row, set, target, &joined.target, ctx)
+    }
+
+    /// The rows that an INSERT clause adds, as values of all columns of the target.
+    pub(in crate::engine::query) fn merge_insert(
+        &self,
+        joined: &Joined,
+        batches: &[arrow::array::RecordBatch],
+        index: usize,
+        clause: &MergeClause,
+        target: &Target<'_>,
+    ) -> Result<Rel> {
+        let plan = self.clause_rows(joined, batches, index)?;
+        let ctx = Ctx::new(&joined.source, None, "MERGE INSERT clause");
+        let schema = target.schema;
+        let mut given: Vec<(usize, Typed)> = Vec::new();
+        match &clause.action {
+            MergeAction::Insert { columns, values } => {
+                let positions = super::super::insert::positions(self, schema, columns)?;
+                if positions.len() != values.len() {
+                    return Err(ServiceError::invalid_query(format!(
+                        "Inserted row has wrong column count; Has {}, expected {}",
+                        values.len(),
+                        positions.len()
+                    )));
+                }
+                for (position, value) in positions.into_iter().zip(values) {
+                    if let InsertValue::Expr(e) = value {
+                        let typed = self.expr(e, ctx)?;
+                        let typed = self
+                            .for_column(typed, &schema.fields[position])
+                            .map_err(|error| self.locate(e.at, error))?;
+                        given.push((position, typed));
+                    }
+                }
+            }
+            MergeAction::InsertRow => {
+                let columns: Vec<Col> =
+                    joined.source.ranges.iter().flat_map(|r| r.columns.clone()).collect();
+                if columns.len() != schema.fields.len() {
+                    return Err(ServiceError::invalid_query(format!(
+                        "Inserted row has wrong column count; Has {}, expected {}",
+                        columns.len(),
+                        schema.fields.len()
+                    )));
+                }
+                for (position, col) in columns.iter().enumerate() {
+                    given.push((
+                        position,
+                        self.for_column(col.typed(), &schema.fields[position])?,
+                    ));
+                }
+            }
+            MergeAction::Update(_) | MergeAction::Delete => {
+                return Err(ServiceError::internal("the clause inserts"));
+            }
+        }
+        let items = schema
+            .fields
+            .iter()
+            .enumerate()
+            .map(|(i, field)| {
+                let value = match given.iter().find(|(p, _)| *p == i) {
+                    Some((_, value)) => value.clone(),
+                    None => {
+                        let default = default_value(self.env, field)?;
+                        Typed::new(constant(default.value, &default.ty), default.ty)
+                    }
+                };
+                Ok((None, value))
+            })
+            .collect::<Result<Vec<_>>>()?;
+        self.project_rel(
+            Rel {
+                plan,
+                columns: Vec::new(),
+                row: None,
+                value_table: false,
+            },
+            items,
+        )
+    }
+}

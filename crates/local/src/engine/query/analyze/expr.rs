@@ -1,0 +1,1003 @@
+//! Expressions.
+
+use datafusion::logical_expr::{
+    BinaryExpr, Case, Expr as DfExpr, Operator, expr::InList, expr::ScalarFunction,
+};
+use datafusion::scalar::ScalarValue;
+
+use super::super::super::functions::{CastMode, Function, SqlType, cast, resolve};
+use super::super::ast::{
+    BinaryOp, Expr, ExprKind, Ident, InSet, Quantifier, Subscript, Truth, TypeName, UnaryOp,
+};
+use super::literal::{boolean, constant, evaluate, literal, null_of, text};
+use super::nested;
+use super::scope::{Col, Ctx, Found, Range, Typed};
+use super::types::resolve_type;
+use super::{Analyzer, Scope};
+use crate::error::{Result, ServiceError};
+
+/// Types that Arrow compares as GoogleSQL does.
+fn compares_natively(ty: &SqlType) -> bool {
+    matches!(
+        ty,
+        SqlType::Bool
+            | SqlType::Int64
+            | SqlType::Numeric
+            | SqlType::BigNumeric
+            | SqlType::String
+            | SqlType::Bytes
+            | SqlType::Date
+            | SqlType::Time
+            | SqlType::Datetime
+            | SqlType::Timestamp
+    )
+}
+
+pub(super) fn binary(left: DfExpr, op: Operator, right: DfExpr) -> DfExpr {
+    DfExpr::BinaryExpr(BinaryExpr::new(Box::new(left), op, Box::new(right)))
+}
+
+impl Analyzer<'_> {
+    /// Analyzes an expression.
+    pub(in crate::engine::query) fn expr(&self, e: &Expr, ctx: Ctx<'_>) -> Result<Typed> {
+        if let Some(grouping) = ctx.grouping
+            && grouping.computed_keys
+            && !matches!(e.kind, ExprKind::Ident(_))
+            && let Ok(whole) = self.expr(e, ctx.ungrouped())
+            && let Some(key) = grouping.keys.iter().find(|k| k.expr == whole.expr)
+            && !matches!(whole.expr, DfExpr::Literal(..))
+        {
+            return Ok(key.col.typed());
+        }
+        self.expr_inner(e, ctx)
+            .map_err(|error| self.locate(e.at, error))
+    }
+
+    /// An expression that must be BOOL.
+    pub(super) fn condition(&self, e: &Expr, ctx: Ctx<'_>) -> Result<DfExpr> {
+        let typed = self.expr(e, ctx)?;
+        match typed.ty {
+            SqlType::Bool => Ok(typed.expr),
+            SqlType::Null => Ok(constant(ScalarValue::Boolean(None), &SqlType::Bool)),
+            other => Err(self.error(
+                e.at,
+                format_args!("{} should return type BOOL, but returns {other}", ctx.clause),
+            )),
+        }
+    }
+
+    fn exprs(&self, items: &[Expr], ctx: Ctx<'_>) -> Result<Vec<Typed>> {
+        items.iter().map(|e| self.expr(e, ctx)).collect()
+    }
+
+    /// Calls a scalar function or an operator of the library.
+    pub(super) fn scalar(&self, name: &str, args: Vec<Typed>, errors: CastMode) -> Result<Typed> {
+        let arguments: Vec<_> = args.iter().map(Typed::argument).collect();
+        let call = resolve(&name.to_ascii_lowercase(), &arguments)?;
+        let Function::Scalar(udf) = call.function else {
+            return Err(ServiceError::internal(format!("{name} is no scalar function")));
+        };
+        let ty = SqlType::of_column(&call.returns);
+        let fold_case = matches!(ty, SqlType::String) && args.iter().any(|a| a.fold_case);
+        let exprs = args
+            .into_iter()
+            .zip(&call.arguments)
+            .map(|(arg, to)| Ok(self.cast_to(arg, &SqlType::of_column(to))?.expr))
+            .collect::<Result<Vec<_>>>()?;
+        let udf = match errors {
+            CastMode::Strict => udf,
+            CastMode::Safe => nested::safe(udf, &ty),
+        };
+        let mut typed = Typed::new(
+            DfExpr::ScalarFunction(ScalarFunction::new_udf(udf, exprs)),
+            ty,
+        );
+        typed.fold_case = fold_case;
+        Ok(typed)
+    }
+
+    pub(super) fn operator(&self, name: &str, args: Vec<Typed>) -> Result<Typed> {
+        self.scalar(name, args, CastMode::Strict)
+    }
+
+    fn expr_inner(&self, e: &Expr, ctx: Ctx<'_>) -> Result<Typed> {
+        match &e.kind {
+            ExprKind::Null => Ok(literal(ScalarValue::Null, SqlType::Null)),
+            ExprKind::Bool(b) => Ok(boolean(*b)),
+            ExprKind::Integer(n) => self.integer(n, e.at),
+            ExprKind::Float(n) => {
+                let value: f64 = n
+                    .parse()
+                    .ok()
+                    .filter(|v: &f64| v.is_finite())
+                    .ok_or_else(|| {
+                        self.error(e.at, format_args!("Invalid floating point literal: {n}"))
+                    })?;
+                Ok(literal(ScalarValue::Float64(Some(value)), SqlType::Float64))
+            }
+            ExprKind::String(s) => Ok(text(s)),
+            ExprKind::Bytes(b) => Ok(literal(
+                ScalarValue::Binary(Some(b.clone())),
+                SqlType::Bytes,
+            )),
+            ExprKind::Typed(ty, value) => self.typed_literal(ty, value, e.at),
+            ExprKind::Ident(_) | ExprKind::Dot(..) => self.path(e, ctx),
+            ExprKind::Parameter(name) => {
+                match self.env.named.get(&name.to_ascii_lowercase()) {
+                    Some(value) => Ok(self.parameter(value)),
+                    None => Err(self.error(
+                        e.at,
+                        format_args!("Query parameter '{name}' not found"),
+                    )),
+                }
+            }
+            ExprKind::Positional(index) => match self.env.positional.get(*index) {
+                Some(value) => Ok(self.parameter(value)),
+                None => Err(self.error(
+                    e.at,
+                    format_args!("Query parameter number {} is not defined", index + 1),
+                )),
+            },
+            ExprKind::SystemVariable(name) => self.system_variable(name, e.at),
+            ExprKind::Subscript(inner, kind, index) => self.subscript(inner, *kind, index, ctx),
+            ExprKind::Unary(op, inner) => {
+                let inner = self.expr(inner, ctx)?;
+                match op {
+                    UnaryOp::Minus => self.operator("$unary_minus", vec![inner]),
+                    UnaryOp::BitNot => self.operator("$bitwise_not", vec![inner]),
+                    UnaryOp::Plus => match inner.ty {
+                        SqlType::Int64
+                        | SqlType::Float64
+                        | SqlType::Numeric
+                        | SqlType::BigNumeric
+                        | SqlType::Null => Ok(inner),
+                        other => Err(ServiceError::invalid_query(format!(
+                            "No matching signature for operator + for argument types: {other}"
+                        ))),
+                    },
+                }
+            }
+            ExprKind::Binary(op, left, right) => {
+                let left = self.expr(left, ctx)?;
+                let right = self.expr(right, ctx)?;
+                self.binary(*op, left, right)
+            }
+            ExprKind::Not(inner) => {
+                let inner = self.bool_operand(inner, "NOT", ctx)?;
+                Ok(Typed::new(DfExpr::Not(Box::new(inner)), SqlType::Bool))
+            }
+            ExprKind::And(items) => self.connective(items, "AND", Operator::And, ctx),
+            ExprKind::Or(items) => self.connective(items, "OR", Operator::Or, ctx),
+            ExprKind::Is { expr, what, not } => self.is(expr, *what, *not, ctx),
+            ExprKind::IsDistinct { left, right, not } => {
+                let args = vec![self.expr(left, ctx)?, self.expr(right, ctx)?];
+                Ok(negate_if(self.operator("$is_distinct", args)?, *not))
+            }
+            ExprKind::Between {
+                expr,
+                low,
+                high,
+                not,
+            } => {
+                let value = self.expr(expr, ctx)?;
+                let low = self.expr(low, ctx)?;
+                let high = self.expr(high, ctx)?;
+                let low = self.binary(BinaryOp::GreaterOrEqual, value.clone(), low)?;
+                let high = self.binary(BinaryOp::LessOrEqual, value, high)?;
+                let both = binary(low.expr, Operator::And, high.expr);
+                Ok(negate_if(Typed::new(both, SqlType::Bool), *not))
+            }
+            ExprKind::In { expr, set, not } => {
+                Ok(negate_if(self.in_set(expr, set, ctx)?, *not))
+            }
+            ExprKind::Like { expr, pattern, not } => {
+                let args = vec![self.expr(expr, ctx)?, self.expr(pattern, ctx)?];
+                if args.iter().any(|a| a.fold_case) {
+                    return Err(ServiceError::unsupported("LIKE with a collation"));
+                }
+                Ok(negate_if(self.operator("$like", args)?, *not))
+            }
+            ExprKind::LikeSome {
+                expr,
+                quantifier,
+                patterns,
+                not,
+            } => self.like_some(expr, *quantifier, patterns, *not, ctx),
+            ExprKind::Case {
+                operand,
+                whens,
+                otherwise,
+            } => self.case(operand.as_deref(), whens, otherwise.as_deref(), ctx),
+            ExprKind::Cast {
+                expr,
+                to,
+                safe,
+                format,
+                zone,
+            } => self.cast(expr, to, *safe, format.as_deref(), zone.as_deref(), ctx),
+            ExprKind::Extract { part, expr, zone } => {
+                let mut args = vec![text(part), self.expr(expr, ctx)?];
+                if let Some(zone) = zone {
+                    args.push(self.expr(zone, ctx)?);
+                }
+                self.operator("$extract", args)
+            }
+            ExprKind::Interval { value, from, to } => {
+                let value = self.expr(value, ctx)?;
+                let part = match to {
+                    Some(to) => format!("{from} TO {to}"),
+                    None => from.clone(),
+                };
+                self.operator("$interval", vec![value, text(&part)])
+            }
+            ExprKind::Call(call) => self.call(call, e.at, ctx),
+            ExprKind::Array { element, items } => self.array(element.as_ref(), items, ctx),
+            ExprKind::Struct { fields, items } => {
+                let values = items
+                    .iter()
+                    .map(|(value, _)| self.expr(value, ctx))
+                    .collect::<Result<Vec<_>>>()?;
+                self.struct_value(fields.as_deref(), items, values, e.at)
+            }
+            ExprKind::ArrayQuery(query) => self.array_subquery(query, ctx),
+            ExprKind::Exists(query) => self.exists_subquery(query, ctx),
+            ExprKind::Subquery(query) => self.scalar_subquery(query, ctx),
+            ExprKind::Star => Err(self.error(e.at, "Unexpected \"*\"")),
+        }
+    }
+
+    fn parameter(&self, value: &super::super::env::Constant) -> Typed {
+        let mut typed = self.constant_expr(value);
+        typed.literal = Some(value.value.clone());
+        typed
+    }
+
+    fn system_variable(&self, name: &str, at: usize) -> Result<Typed> {
+        if let Some(value) = self.env.variable(&format!("@@{name}")) {
+            return Ok(self.constant_expr(&value));
+        }
+        match name.to_ascii_lowercase().as_str() {
+            "project_id" => Ok(text(&self.env.project)),
+            "time_zone" => Ok(text("UTC")),
+            "location" => Ok(text(&self.env.location)),
+            _ => Err(self.error(at, format_args!("Unrecognized system variable: @@{name}"))),
+        }
+    }
+
+    fn integer(&self, n: &str, at: usize) -> Result<Typed> {
+        let (sign, digits) = match n.strip_prefix('-') {
+            Some(rest) => ("-", rest),
+            None => ("", n),
+        };
+        let value = match digits.get(..2) {
+            Some("0x" | "0X") => i128::from_str_radix(&digits[2..], 16).map(|v| {
+                if sign.is_empty() { v } else { -v }
+            }),
+            _ => n.parse::<i128>(),
+        };
+        match value.ok().and_then(|v| i64::try_from(v).ok()) {
+            Some(value) => Ok(super::literal::int(value)),
+            None => Err(self.error(at, format_args!("Invalid integer literal: {n}"))),
+        }
+    }
+
+    fn typed_literal(&self, ty: &TypeName, value: &str, at: usize) -> Result<Typed> {
+        let (ty, _) = resolve_type(ty, &self.sql)?;
+        let bad = |e: ServiceError| {
+            self.error(at, format_args!("Invalid {ty} literal: {}", e.message))
+        };
+        if ty == SqlType::Json {
+            let parsed = self.operator("parse_json", vec![text(value)])?;
+            let value = evaluate(&parsed.expr).map_err(bad)?;
+            return Ok(literal(value, ty));
+        }
+        let value = self.cast_to(text(value), &ty).map_err(bad)?;
+        Ok(value)
+    }
+
+    /// Arithmetic, comparison and the like.
+    pub(super) fn binary(&self, op: BinaryOp, left: Typed, right: Typed) -> Result<Typed> {
+        let (name, native) = match op {
+            BinaryOp::Add => ("$add", None),
+            BinaryOp::Subtract => ("$subtract", None),
+            BinaryOp::Multiply => ("$multiply", None),
+            BinaryOp::Divide => ("$divide", None),
+            BinaryOp::Concat => ("$concat", None),
+            BinaryOp::BitAnd => ("$bitwise_and", None),
+            BinaryOp::BitOr => ("$bitwise_or", None),
+            BinaryOp::BitXor => ("$bitwise_xor", None),
+            BinaryOp::ShiftLeft => ("$shift_left", None),
+            BinaryOp::ShiftRight => ("$shift_right", None),
+            BinaryOp::Equal => ("$equal", Some(Operator::Eq)),
+            BinaryOp::NotEqual => ("$not_equal", Some(Operator::NotEq)),
+            BinaryOp::Less => ("$less", Some(Operator::Lt)),
+            BinaryOp::LessOrEqual => ("$less_or_equal", Some(Operator::LtEq)),
+            BinaryOp::Greater => ("$greater", Some(Operator::Gt)),
+            BinaryOp::GreaterOrEqual => ("$greater_or_equal", Some(Operator::GtEq)),
+        };
+        let Some(operator) = native else {
+            return self.operator(name, vec![left, right]);
+        };
+        let (left, right) = self.fold_operands(left, right)?;
+        let native = self
+            .common_type(&[left.clone(), right.clone()], "operator")
+            .ok()
+            .filter(|ty| compares_natively(ty) && !left.is_null_literal() && !right.is_null_literal());
+        match native {
+            Some(ty) => {
+                let left = self.cast_to(left, &ty)?;
+                let right = self.cast_to(right, &ty)?;
+                Ok(Typed::new(binary(left.expr, operator, right.expr), SqlType::Bool))
+            }
+            None => self.operator(name, vec![left, right]),
+        }
+    }
+
+    /// Collated operands compare as their lower-case forms do.
+    fn fold_operands(&self, left: Typed, right: Typed) -> Result<(Typed, Typed)> {
+        if !(left.fold_case || right.fold_case)
+            || left.ty != SqlType::String
+            || right.ty != SqlType::String
+        {
+            return Ok((left, right));
+        }
+        Ok((self.folded(left)?, self.folded(right)?))
+    }
+
+    /// The form of a collated string that equal strings share.
+    pub(super) fn folded(&self, value: Typed) -> Result<Typed> {
+        let mut lower = self.operator("lower", vec![value])?;
+        lower.fold_case = false;
+        Ok(lower)
+    }
+
+    fn bool_operand(&self, e: &Expr, what: &str, ctx: Ctx<'_>) -> Result<DfExpr> {
+        let typed = self.expr(e, ctx)?;
+        match typed.ty {
+            SqlType::Bool => Ok(typed.expr),
+            SqlType::Null => null_of(&SqlType::Bool),
+            other => Err(self.error(
+                e.at,
+                format_args!(
+                    "No matching signature for operator {what} for argument types: {other}"
+                ),
+            )),
+        }
+    }
+
+    fn connective(
+        &self,
+        items: &[Expr],
+        what: &str,
+        op: Operator,
+        ctx: Ctx<'_>,
+    ) -> Result<Typed> {
+        let mut operands = items
+            .iter()
+            .map(|e| self.bool_operand(e, what, ctx))
+            .collect::<Result<Vec<_>>>()?;
+        // A balanced tree, so that long chains stay shallow.
+        while operands.len() > 1 {
+            let mut next = Vec::with_capacity(operands.len().div_ceil(2));
+            let mut rest = operands.into_iter();
+            while let Some(left) = rest.next() {
+                next.push(match rest.next() {
+                    Some(right) => binary(left, op, right),
+                    None => left,
+                });
+            }
+            operands = next;
+        }
+        let expr = operands
+            .pop()
+            .ok_or_else(|| ServiceError::internal("a connective has operands"))?;
+        Ok(Typed::new(expr, SqlType::Bool))
+    }
+
+    fn is(&self, e: &Expr, what: Truth, not: bool, ctx: Ctx<'_>) -> Result<Typed> {
+        let expr = match what {
+            Truth::Null => {
+                let inner = Box::new(self.expr(e, ctx)?.expr);
+                return Ok(Typed::new(
+                    if not {
+                        DfExpr::IsNotNull(inner)
+                    } else {
+                        DfExpr::IsNull(inner)
+                    },
+                    SqlType::Bool,
+                ));
+            }
+            Truth::True => {
+                let inner = Box::new(self.bool_operand(e, "IS TRUE", ctx)?);
+                if not {
+                    DfExpr::IsNotTrue(inner)
+                } else {
+                    DfExpr::IsTrue(inner)
+                }
+            }
+            Truth::False => {
+                let inner = Box::new(self.bool_operand(e, "IS FALSE", ctx)?);
+                if not {
+                    DfExpr::IsNotFalse(inner)
+                } else {
+                    DfExpr::IsFalse(inner)
+                }
+            }
+        };
+        Ok(Typed::new(expr, SqlType::Bool))
+    }
+
+    fn in_set(&self, e: &Expr, set: &InSet, ctx: Ctx<'_>) -> Result<Typed> {
+        let value = self.expr(e, ctx)?;
+        match set {
+            InSet::Unnest(array) => {
+                let array = self.expr(array, ctx)?;
+                if value.fold_case || array.fold_case {
+                    return Err(ServiceError::unsupported("IN UNNEST with a collation"));
+                }
+                let array = self.settle(array)?;
+                let SqlType::Array(element) = &array.ty else {
+                    return Err(ServiceError::invalid_query(format!(
+                        "Values referenced in UNNEST must be arrays. UNNEST contains expression of type {}",
+                        array.ty
+                    )));
+                };
+                let element = Typed {
+                    ty: (**element).clone(),
+                    ..array.clone()
+                };
+                let ty = self.common_type(&[value.clone(), element], "operator IN UNNEST")?;
+                if !compares_natively(&ty) {
+                    return Err(ServiceError::unsupported(format_args!(
+                        "IN UNNEST of values of type {ty}"
+                    )));
+                }
+                let value = self.cast_to(value, &ty)?;
+                let array = self.cast_to(array, &SqlType::Array(Box::new(ty)))?;
+                Ok(Typed::new(
+                    nested::member(value.expr, array.expr),
+                    SqlType::Bool,
+                ))
+            }
+            InSet::Query(query) => self.in_subquery(value, query, ctx),
+            InSet::List(items) => {
+                let items = self.exprs(items, ctx)?;
+                let mut all = vec![value.clone()];
+                all.extend(items.iter().cloned());
+                let folds = all.iter().any(|t| t.fold_case);
+                let ty = self.common_type(&all, "operator IN").ok();
+                if let Some(ty) = ty
+                    && compares_natively(&ty)
+                    && !folds
+                    && !all.iter().any(Typed::is_null_literal)
+                {
+                    let value = self.cast_to(value, &ty)?;
+                    let list = items
+                        .into_iter()
+                        .map(|t| Ok(self.cast_to(t, &ty)?.expr))
+                        .collect::<Result<Vec<_>>>()?;
+                    return Ok(Typed::new(
+                        DfExpr::InList(InList::new(Box::new(value.expr), list, false)),
+                        SqlType::Bool,
+                    ));
+                }
+                let mut any: Option<DfExpr> = None;
+                for item in items {
+                    let equal = self.binary(BinaryOp::Equal, value.clone(), item)?;
+                    any = Some(match any {
+                        None => equal.expr,
+                        Some(so_far) => binary(so_far, Operator::Or, equal.expr),
+                    });
+                }
+                let expr = any.ok_or_else(|| ServiceError::internal("IN has a list"))?;
+                Ok(Typed::new(expr, SqlType::Bool))
+            }
+        }
+    }
+
+    fn like_some(
+        &self,
+        e: &Expr,
+        quantifier: Quantifier,
+        patterns: &InSet,
+        not: bool,
+        ctx: Ctx<'_>,
+    ) -> Result<Typed> {
+        let InSet::List(patterns) = patterns else {
+            return Err(ServiceError::unsupported("LIKE ANY or ALL over rows"));
+        };
+        let value = self.expr(e, ctx)?;
+        let mut all: Option<DfExpr> = None;
+        for pattern in patterns {
+            let pattern = self.expr(pattern, ctx)?;
+            let mut like = self.operator("$like", vec![value.clone(), pattern])?.expr;
+            // NOT LIKE ANY means that some pattern does not match.
+            if not {
+                like = DfExpr::Not(Box::new(like));
+            }
+            let op = match quantifier {
+                Quantifier::Any => Operator::Or,
+                Quantifier::All => Operator::And,
+            };
+            all = Some(match all {
+                None => like,
+                Some(so_far) => binary(so_far, op, like),
+            });
+        }
+        let expr = all.ok_or_else(|| ServiceError::internal("LIKE has patterns"))?;
+        Ok(Typed::new(expr, SqlType::Bool))
+    }
+
+    fn case(
+        &self,
+        operand: Option<&Expr>,
+        whens: &[(Expr, Expr)],
+        otherwise: Option<&Expr>,
+        ctx: Ctx<'_>,
+    ) -> Result<Typed> {
+        let operand = operand.map(|e| self.expr(e, ctx)).transpose()?;
+        let mut conditions = Vec::new();
+        let mut values = Vec::new();
+        for (when, then) in whens {
+            conditions.push(match &operand {
+                None => self.bool_operand(when, "CASE", ctx)?,
+                Some(operand) => {
+                    let when = self.expr(when, ctx)?;
+                    self.binary(BinaryOp::Equal, operand.clone(), when)?.expr
+                }
+            });
+            values.push(self.expr(then, ctx)?);
+        }
+        values.push(match otherwise {
+            Some(e) => self.expr(e, ctx)?,
+            None => literal(ScalarValue::Null, SqlType::Null),
+        });
+        self.choose(conditions, values, "operator CASE")
+    }
+
+    /// CASE over conditions; the last value stands for none of them.
+    pub(super) fn choose(
+        &self,
+        conditions: Vec<DfExpr>,
+        values: Vec<Typed>,
+        what: &str,
+    ) -> Result<Typed> {
+        let ty = self.common_type(&values, what)?;
+        let fold_case = values.iter().any(|v| v.fold_case);
+        let mut exprs = values
+            .into_iter()
+            .map(|v| Ok(self.cast_to(v, &ty)?.expr))
+            .collect::<Result<Vec<_>>>()?;
+        let otherwise = exprs
+            .pop()
+            .ok_or_else(|| ServiceError::internal("CASE has values"))?;
+        let pairs = conditions
+            .into_iter()
+            .zip(exprs)
+            .map(|(c, v)| (Box::new(c), Box::new(v)))
+            .collect();
+        let case = DfExpr::Case(Case::new(None, pairs, Some(Box::new(otherwise))));
+        let mut typed = Typed::new(nested::marked(case, &ty), ty);
+        typed.fold_case = fold_case;
+        Ok(typed)
+    }
+
+    fn cast(
+        &self,
+        e: &Expr,
+        to: &TypeName,
+        safe: bool,
+        format: Option<&Expr>,
+        zone: Option<&Expr>,
+        ctx: Ctx<'_>,
+    ) -> Result<Typed> {
+        let (ty, parameters) = resolve_type(to, &self.sql)?;
+        let value = self.expr(e, ctx)?;
+        if value.is_null_literal() {
+            let mut null = Typed::new(null_of(&ty)?, ty);
+            null.literal = None;
+            return Ok(null);
+        }
+        if value.ty == ty && parameters.is_none() && format.is_none() {
+            // A cast of a literal is no literal.
+            return Ok(Typed {
+                literal: None,
+                ..value
+            });
+        }
+        let mode = if safe { CastMode::Safe } else { CastMode::Strict };
+        let mut to = ty.to_column("");
+        if let Some(parameters) = parameters {
+            parameters.apply(&mut to);
+        }
+        let udf = cast(&value.ty.to_column(""), &to, mode)?;
+        let mut args = vec![value.expr];
+        for extra in [format, zone].into_iter().flatten() {
+            let extra_typed = self.expr(extra, ctx)?;
+            args.push(self.coerce(extra_typed, &SqlType::String)?.expr);
+        }
+        Ok(Typed::new(
+            DfExpr::ScalarFunction(ScalarFunction::new_udf(udf, args)),
+            ty,
+        ))
+    }
+
+    fn array(
+        &self,
+        element: Option<&TypeName>,
+        items: &[Expr],
+        ctx: Ctx<'_>,
+    ) -> Result<Typed> {
+        let values = self.exprs(items, ctx)?;
+        if let Some(bad) = values.iter().position(|v| matches!(v.ty, SqlType::Array(_))) {
+            return Err(self.error(
+                items[bad].at,
+                "Cannot construct array with element type ARRAY because nested arrays are not supported",
+            ));
+        }
+        let ty = match element {
+            Some(element) => resolve_type(element, &self.sql)?.0,
+            None if values.is_empty() => SqlType::Int64,
+            None => self.common_type(&values, "operator ARRAY").map_err(|_| {
+                let shown: Vec<String> = values.iter().map(|v| v.ty.to_string()).collect();
+                ServiceError::invalid_query(format!(
+                    "Array elements of types {{{}}} do not have a common supertype",
+                    shown.join(", ")
+                ))
+            })?,
+        };
+        let constants = values.iter().all(|v| v.literal.is_some());
+        let untyped = element.is_none();
+        let values = values
+            .into_iter()
+            .map(|v| {
+                if untyped {
+                    self.cast_to(v, &ty)
+                } else {
+                    self.coerce(v, &ty)
+                }
+            })
+            .collect::<Result<Vec<_>>>()?;
+        let expr = nested::make_array(&ty, values.into_iter().map(|v| v.expr).collect());
+        let list = if items.is_empty() && untyped {
+            SqlType::Array(Box::new(SqlType::Null))
+        } else {
+            SqlType::Array(Box::new(ty))
+        };
+        if items.is_empty() && untyped {
+            // An empty literal takes the type that its place asks for.
+            let typed_list = SqlType::Array(Box::new(SqlType::Null));
+            let value = evaluate(&nested::make_array(&SqlType::Null, Vec::new()))?;
+            return Ok(literal(value, typed_list));
+        }
+        if constants && untyped {
+            let value = evaluate(&expr)?;
+            return Ok(literal(value, list));
+        }
+        Ok(Typed::new(expr, list))
+    }
+
+    /// STRUCT(…) with or without a type.
+    fn struct_value(
+        &self,
+        fields: Option<&[(Option<Ident>, TypeName)]>,
+        items: &[(Expr, Option<Ident>)],
+        values: Vec<Typed>,
+        at: usize,
+    ) -> Result<Typed> {
+        if let Some(fields) = fields {
+            if fields.len() != values.len() {
+                return Err(self.error(
+                    at,
+                    format_args!(
+                        "STRUCT type has {} fields but constructor call has {} fields",
+                        fields.len(),
+                        values.len()
+                    ),
+                ));
+            }
+            let mut typed = Vec::new();
+            for ((name, ty), value) in fields.iter().zip(values) {
+                let name = name.as_ref().map(|n| n.name.clone()).unwrap_or_default();
+                let ty = resolve_type(ty, &self.sql)?.0;
+                typed.push((name, self.coerce(value, &ty)?));
+            }
+            return Ok(self.make_struct(typed));
+        }
+        let named = items
+            .iter()
+            .zip(values)
+            .map(|((e, alias), value)| {
+                let name = match alias {
+                    Some(alias) => alias.name.clone(),
+                    None => implied_name(e).unwrap_or_default(),
+                };
+                // A NULL without a type is an INT64.
+                let value = if value.is_null_literal() {
+                    self.cast_to(value, &SqlType::Int64)?
+                } else {
+                    self.settle(value)?
+                };
+                Ok((name, value))
+            })
+            .collect::<Result<Vec<_>>>()?;
+        Ok(self.make_struct(named))
+    }
+
+    /// A value whose type nothing will decide any more.
+    pub(super) fn settle(&self, value: Typed) -> Result<Typed> {
+        match &value.ty {
+            SqlType::Null => self.cast_to(value, &SqlType::Int64),
+            SqlType::Array(element) if **element == SqlType::Null => {
+                self.cast_to(value, &SqlType::Array(Box::new(SqlType::Int64)))
+            }
+            _ => Ok(value),
+        }
+    }
+
+    pub(super) fn make_struct(&self, fields: Vec<(String, Typed)>) -> Typed {
+        let literal_struct = fields.iter().all(|(_, v)| v.literal.is_some());
+        let ty = SqlType::Struct(
+            fields
+                .iter()
+                .map(|(n, v)| (n.clone(), v.ty.clone()))
+                .collect(),
+        );
+        let expr = nested::make_struct(&ty, fields.into_iter().map(|(_, v)| v.expr).collect());
+        if literal_struct && let Ok(value) = evaluate(&expr) {
+            return literal(value, ty);
+        }
+        Typed::new(expr, ty)
+    }
+
+    fn subscript(
+        &self,
+        inner: &Expr,
+        kind: Subscript,
+        index: &Expr,
+        ctx: Ctx<'_>,
+    ) -> Result<Typed> {
+        let value = self.expr(inner, ctx)?;
+        let index = self.expr(index, ctx)?;
+        let element = match (&value.ty, kind) {
+            (SqlType::Json, Subscript::Plain) => {
+                let index = match index.ty {
+                    SqlType::String => index,
+                    _ => self.coerce(index, &SqlType::Int64)?,
+                };
+                return Ok(Typed::new(
+                    nested::json_member(value.expr, index.expr),
+                    SqlType::Json,
+                ));
+            }
+            (SqlType::Array(element), _) => (**element).clone(),
+            (SqlType::Struct(_), _) => {
+                return Err(ServiceError::unsupported("A subscript of a STRUCT"));
+            }
+            (other, _) => {
+                return Err(ServiceError::invalid_query(format!(
+                    "Element access using [OFFSET()] is not supported on values of type {other}"
+                )));
+            }
+        };
+        let index = self.coerce(index, &SqlType::Int64).map_err(|_| {
+            ServiceError::invalid_query("Array position in [] must be coercible to INT64 type")
+        })?;
+        let value = self.settle(value)?;
+        let element = if element == SqlType::Null {
+            SqlType::Int64
+        } else {
+            element
+        };
+        let expr = nested::element(value.expr, index.expr, kind, &element);
+        Ok(Typed::new(expr, element))
+    }
+
+    // ----- names -----
+
+    fn path(&self, e: &Expr, ctx: Ctx<'_>) -> Result<Typed> {
+        // `expr.a.b` where expr is no name: field accesses of a value.
+        let mut fields = Vec::new();
+        let mut root = e;
+        while let ExprKind::Dot(inner, name) = &root.kind {
+            fields.push(name);
+            root = inner;
+        }
+        fields.reverse();
+        let ExprKind::Ident(first) = &root.kind else {
+            let value = self.expr(root, ctx)?;
+            return self.fields(value, &fields);
+        };
+        if let Some(aliases) = ctx.aliases
+            && let Some((_, value)) = aliases
+                .iter()
+                .find(|(name, _)| name.eq_ignore_ascii_case(&first.name))
+        {
+            return self.fields(value.clone(), &fields);
+        }
+        let mut names = vec![first];
+        names.extend(fields);
+        let Some((value, used)) = self.lookup(&names, ctx)? else {
+            return self.no_column(&names);
+        };
+        self.fields(value, &names[used..])
+    }
+
+    /// A name that no column has: a function's argument, a variable, or one of the
+    /// functions that need no parentheses.
+    fn no_column(&self, names: &[&Ident]) -> Result<Typed> {
+        let first = names[0];
+        if let Some(arguments) = self.parameters.borrow().last()
+            && let Some(value) = arguments.get(&first.name.to_ascii_lowercase())
+        {
+            return self.fields(value.clone(), &names[1..]);
+        }
+        if let Some(value) = self.env.variable(&first.name) {
+            return self.fields(self.constant_expr(&value), &names[1..]);
+        }
+        if names.len() == 1
+            && let Some(value) = self.current(&first.name, &[])?
+        {
+            return Ok(value);
+        }
+        Err(self.unrecognized(first))
+    }
+
+    /// The column that a path begins with and how many of its parts name it.
+    pub(super) fn lookup(
+        &self,
+        names: &[&Ident],
+        ctx: Ctx<'_>,
+    ) -> Result<Option<(Typed, usize)>> {
+        let first = names[0];
+        match ctx.scope.find(&first.name, names.len() > 1) {
+            Found::Column(col) => Ok(Some((self.grouped(col, first, ctx)?, 1))),
+            Found::Ambiguous => Err(self.error(
+                first.at,
+                format_args!("Column name {} is ambiguous", first.name),
+            )),
+            Found::Range(range) => {
+                if let Some(second) = names.get(1) {
+                    let hits = range.find(&second.name);
+                    match hits.as_slice() {
+                        [col] => return Ok(Some((self.grouped(col, second, ctx)?, 2))),
+                        [] if range.whole.is_none() => {
+                            return Err(self.error(
+                                second.at,
+                                format_args!(
+                                    "Name {} not found inside {}",
+                                    second.name, first.name
+                                ),
+                            ));
+                        }
+                        [] => {}
+                        _ => {
+                            return Err(self.error(
+                                second.at,
+                                format_args!("Column name {} is ambiguous", second.name),
+                            ));
+                        }
+                    }
+                }
+                Ok(Some((self.whole(range, first, ctx)?, 1)))
+            }
+            Found::Nothing => {
+                let Some(frame) = ctx.frame else {
+                    return Ok(None);
+                };
+                let Some((value, used)) = self.lookup(names, frame.outer)? else {
+                    return Ok(None);
+                };
+                self.capture(value, frame).map(|v| Some((v, used)))
+            }
+        }
+    }
+
+    /// A range variable as a value.
+    fn whole(&self, range: &Range, name: &Ident, ctx: Ctx<'_>) -> Result<Typed> {
+        if let Some(col) = &range.whole {
+            return self.grouped(col, name, ctx);
+        }
+        let fields = range
+            .columns
+            .iter()
+            .map(|col| {
+                Ok((
+                    col.name.clone().unwrap_or_default(),
+                    self.grouped(col, name, ctx)?,
+                ))
+            })
+            .collect::<Result<Vec<_>>>()?;
+        Ok(self.make_struct(fields))
+    }
+
+    /// A column as the rows of this place hold it.
+    fn grouped(&self, col: &Col, name: &Ident, ctx: Ctx<'_>) -> Result<Typed> {
+        let typed = col.typed();
+        let Some(grouping) = ctx.grouping else {
+            return Ok(typed);
+        };
+        match grouping.keys.iter().find(|k| k.expr == typed.expr) {
+            Some(key) => Ok(key.col.typed()),
+            None => Err(self.error(
+                name.at,
+                format_args!(
+                    "{} expression references column {} which is neither grouped nor aggregated",
+                    ctx.clause, name.name
+                ),
+            )),
+        }
+    }
+
+    pub(super) fn fields(&self, mut value: Typed, names: &[&Ident]) -> Result<Typed> {
+        for name in names {
+            value = self.field(value, name)?;
+        }
+        Ok(value)
+    }
+
+    pub(super) fn field(&self, value: Typed, name: &Ident) -> Result<Typed> {
+        match &value.ty {
+            SqlType::Struct(fields) => {
+                let hits: Vec<usize> = fields
+                    .iter()
+                    .enumerate()
+                    .filter(|(_, (n, _))| n.eq_ignore_ascii_case(&name.name))
+                    .map(|(i, _)| i)
+                    .collect();
+                match hits.as_slice() {
+                    [i] => {
+                        let ty = fields[*i].1.clone();
+                        Ok(Typed::new(nested::get_field(value.expr, *i, &ty), ty))
+                    }
+                    [] => Err(self.error(
+                        name.at,
+                        format_args!("Field name {} does not exist in {}", name.name, value.ty),
+                    )),
+                    _ => Err(self.error(
+                        name.at,
+                        format_args!("Struct field name {} is ambiguous", name.name),
+                    )),
+                }
+            }
+            SqlType::Json => Ok(Typed::new(
+                nested::json_member(value.expr, text(&name.name).expr),
+                SqlType::Json,
+            )),
+            SqlType::Array(_) => Err(self.error(
+                name.at,
+                format_args!(
+                    "Cannot access field {} on a value with type {}",
+                    name.name, value.ty
+                ),
+            )),
+            other => Err(self.error(
+                name.at,
+                format_args!(
+                    "Cannot access field {} on a value with type {other}",
+                    name.name
+                ),
+            )),
+        }
+    }
+}
+
+fn negate_if(typed: Typed, not: bool) -> Typed {
+    if not {
+        Typed::new(DfExpr::Not(Box::new(typed.expr)), SqlType::Bool)
+    } else {
+        typed
+    }
+}
+
+/// The name that an expression gives its column: the last part of a path.
+pub(super) fn implied_name(e: &Expr) -> Option<String> {
+    match &e.kind {
+        ExprKind::Ident(name) => Some(name.name.clone()),
+        ExprKind::Dot(_, name) => Some(name.name.clone()),
+        _ => None,
+    }
+}
+
+/// A scope without names.
+pub(super) static NOTHING: std::sync::LazyLock<Scope> = std::sync::LazyLock::new(Scope::default);

@@ -1,0 +1,244 @@
+//! UPDATE, DELETE and TRUNCATE: new rows for the whole table, computed from one
+//! snapshot and put in its place if nothing else changed it meanwhile.
+
+use std::collections::HashMap;
+
+use arrow::array::{Array, ArrayRef, AsArray, BooleanArray, RecordBatch};
+use arrow::compute::{filter_record_batch, interleave};
+use arrow::datatypes::Int64Type;
+
+use super::analyze::{Analyzer, Target};
+use super::ast::{Assignment, Expr, Ident, Path, TableExpr};
+use super::env::{Env, RowChange};
+use super::insert::{Changed, stored, writable};
+use super::session::run;
+use crate::error::{Result, ServiceError};
+use crate::schema::{TableSchema, adapt_batch};
+use crate::store::{Segment, Snapshot};
+
+/// New values of some columns for some rows, by row number.
+pub(super) struct Update {
+    /// Position of each column and its new values in stored form.
+    pub(super) columns: Vec<(usize, ArrayRef)>,
+    /// Row number to index of the new values.
+    pub(super) rows: HashMap<i64, usize>,
+}
+
+/// The row numbers in a result's column.
+pub(super) fn numbers(batches: &[RecordBatch], id: &str) -> Result<Vec<i64>> {
+    let mut out = Vec::new();
+    for batch in batches.iter().filter(|b| b.num_rows() > 0) {
+        let column = batch
+            .column_by_name(id)
+            .ok_or_else(|| ServiceError::internal("rows are numbered"))?;
+        out.extend(column.as_primitive::<Int64Type>().values().iter().copied());
+    }
+    Ok(out)
+}
+
+/// One column of a result, as the table's column holds it.
+pub(super) fn column_values(
+    batches: &[RecordBatch],
+    id: &str,
+    field: &crate::schema::Field,
+) -> Result<ArrayRef> {
+    let arrow = crate::schema::arrow_field(field);
+    let parts = batches
+        .iter()
+        .filter(|b| b.num_rows() > 0)
+        .map(|b| {
+            let column = b
+                .column_by_name(id)
+                .ok_or_else(|| ServiceError::internal("a result has its columns"))?;
+            stored(column, field)
+        })
+        .collect::<Result<Vec<_>>>()?;
+    if parts.is_empty() {
+        return Ok(arrow::array::new_empty_array(arrow.data_type()));
+    }
+    let refs: Vec<&dyn Array> = parts.iter().map(AsRef::as_ref).collect();
+    arrow::compute::concat(&refs).map_err(|e| ServiceError::internal(e.to_string()))
+}
+
+/// Reads the result of an UPDATE's plan.
+pub(super) fn update_of(
+    batches: &[RecordBatch],
+    row: &str,
+    values: &[(usize, String)],
+    schema: &TableSchema,
+) -> Result<Update> {
+    let mut rows = HashMap::new();
+    for (index, number) in numbers(batches, row)?.into_iter().enumerate() {
+        if rows.insert(number, index).is_some() {
+            return Err(several_matches());
+        }
+    }
+    let columns = values
+        .iter()
+        .map(|(position, id)| {
+            Ok((
+                *position,
+                column_values(batches, id, &schema.fields[*position])?,
+            ))
+        })
+        .collect::<Result<Vec<_>>>()?;
+    Ok(Update { columns, rows })
+}
+
+pub(super) fn several_matches() -> ServiceError {
+    ServiceError::invalid_query(
+        "UPDATE/MERGE must match at most one source row for each target row",
+    )
+}
+
+/// The table's rows after updates and then deletions, in the same partitions.
+pub(super) fn rewritten(
+    snapshot: &Snapshot,
+    updates: &[Update],
+    deleted: &std::collections::HashSet<i64>,
+) -> Result<Vec<Segment>> {
+    let internal = |e: arrow::error::ArrowError| ServiceError::internal(e.to_string());
+    let mut segments = Vec::new();
+    let mut first = 0i64;
+    for segment in &snapshot.segments {
+        let mut batches = Vec::new();
+        for batch in segment.batches()? {
+            let mut batch = adapt_batch(&batch, &snapshot.arrow)?;
+            let count = batch.num_rows();
+            for update in updates {
+                batch = updated(&batch, update, first)?;
+            }
+            if !deleted.is_empty() {
+                let kept: BooleanArray = (0..count as i64)
+                    .map(|i| Some(!deleted.contains(&(first + i))))
+                    .collect();
+                batch = filter_record_batch(&batch, &kept).map_err(internal)?;
+            }
+            first += count as i64;
+            if batch.num_rows() > 0 {
+                batches.push(batch);
+            }
+        }
+        if !batches.is_empty() {
+            segments.push(Segment::in_memory(batches, segment.partition()));
+        }
+    }
+    Ok(segments)
+}
+
+/// A batch whose first row has number `first`, with new values.
+fn updated(batch: &RecordBatch, update: &Update, first: i64) -> Result<RecordBatch> {
+    let internal = |e: arrow::error::ArrowError| ServiceError::internal(e.to_string());
+    let count = batch.num_rows();
+    let order: Vec<(usize, usize)> = (0..count)
+        .map(|i| match update.rows.get(&(first + i as i64)) {
+            Some(new) => (1, *new),
+            None => (0, i),
+        })
+        .collect();
+    if order.iter().all(|(from, _)| *from == 0) {
+        return Ok(batch.clone());
+    }
+    let mut columns = batch.columns().to_vec();
+    for (position, values) in &update.columns {
+        columns[*position] = interleave(&[columns[*position].as_ref(), values.as_ref()], &order)
+            .map_err(internal)?;
+    }
+    RecordBatch::try_new(batch.schema(), columns).map_err(internal)
+}
+
+pub(super) fn update(
+    env: &Env,
+    analyzer: &Analyzer<'_>,
+    path: &Path,
+    alias: Option<&Ident>,
+    set: &[Assignment],
+    from: Option<&TableExpr>,
+    filter: &Expr,
+) -> Result<Changed> {
+    let (table, meta) = writable(env, path)?;
+    let snapshot = env.snapshot(&table);
+    let target = Target {
+        snapshot: snapshot.clone(),
+        schema: &snapshot.schema,
+        ingestion: meta.ingestion_partition(0).is_some(),
+        path,
+        alias,
+    };
+    let plan = analyzer.update_rows(&target, set, from, filter)?;
+    let mut changed = Changed {
+        target: table.reference().clone(),
+        inserted: 0,
+        updated: 0,
+        deleted: 0,
+    };
+    if env.dry_run {
+        return Ok(changed);
+    }
+    let batches = run(&env.context, &plan.plan)?;
+    let update = update_of(&batches, &plan.row, &plan.values, &snapshot.schema)?;
+    changed.updated = update.rows.len() as u64;
+    if changed.updated > 0 {
+        let segments = rewritten(&snapshot, &[update], &Default::default())?;
+        env.change_rows(&table, &meta, snapshot.version, RowChange::Replace(segments))?;
+    }
+    Ok(changed)
+}
+
+pub(super) fn delete(
+    env: &Env,
+    analyzer: &Analyzer<'_>,
+    path: &Path,
+    alias: Option<&Ident>,
+    filter: &Expr,
+) -> Result<Changed> {
+    let (table, meta) = writable(env, path)?;
+    let snapshot = env.snapshot(&table);
+    let target = Target {
+        snapshot: snapshot.clone(),
+        schema: &snapshot.schema,
+        ingestion: meta.ingestion_partition(0).is_some(),
+        path,
+        alias,
+    };
+    let (plan, row) = analyzer.delete_rows(&target, filter)?;
+    let mut changed = Changed {
+        target: table.reference().clone(),
+        inserted: 0,
+        updated: 0,
+        deleted: 0,
+    };
+    if env.dry_run {
+        return Ok(changed);
+    }
+    let rows = numbers(&run(&env.context, &plan)?, &row)?.into_iter().collect();
+    changed.deleted = std::collections::HashSet::len(&rows) as u64;
+    if changed.deleted > 0 {
+        let segments = rewritten(&snapshot, &[], &rows)?;
+        env.change_rows(&table, &meta, snapshot.version, RowChange::Replace(segments))?;
+    }
+    Ok(changed)
+}
+
+pub(super) fn truncate(env: &Env, path: &Path) -> Result<Changed> {
+    let (table, meta) = writable(env, path)?;
+    let snapshot = env.snapshot(&table);
+    env.change_rows(
+        &table,
+        &meta,
+        snapshot.version,
+        RowChange::Replace(Vec::new()),
+    )?;
+    Ok(Changed {
+        target: table.reference().clone(),
+        inserted: 0,
+        updated: 0,
+        deleted: snapshot.rows() as u64,
+    })
+}
+
+/// Used by MERGE for rows that it adds.
+pub(super) fn batch_of(columns: Vec<ArrayRef>, schema: &TableSchema) -> Result<RecordBatch> {
+    RecordBatch::try_new(crate::schema::arrow_schema(schema), columns)
+        .map_err(|e| ServiceError::internal(e.to_string()))
+}

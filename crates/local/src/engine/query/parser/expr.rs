@@ -1,0 +1,887 @@
+//! Expressions.
+
+use super::super::ast::{
+    Argument, BinaryOp, Bound, Call, Expr, ExprKind, Frame, Having, Ident, InSet, OrderItem,
+    Quantifier, Subscript, Truth, TypeKind, TypeName, UnaryOp, Window, WindowSpec,
+};
+use super::lexer::TokenKind;
+use super::{Parser, is_reserved};
+use crate::error::{Result, ServiceError};
+
+fn boxed(kind: ExprKind, at: usize) -> Expr {
+    Expr { kind, at }
+}
+
+fn binary(op: BinaryOp, left: Expr, right: Expr, at: usize) -> Expr {
+    boxed(ExprKind::Binary(op, Box::new(left), Box::new(right)), at)
+}
+
+impl Parser<'_> {
+    pub(super) fn expr(&mut self) -> Result<Expr> {
+        self.nested(|p| p.or())
+    }
+
+    fn or(&mut self) -> Result<Expr> {
+        let at = self.offset();
+        let first = self.and()?;
+        if !self.is_word("OR") {
+            return Ok(first);
+        }
+        let mut operands = vec![first];
+        while self.take_word("OR") {
+            operands.push(self.and()?);
+        }
+        Ok(boxed(ExprKind::Or(operands), at))
+    }
+
+    fn and(&mut self) -> Result<Expr> {
+        let at = self.offset();
+        let first = self.not()?;
+        if !self.is_word("AND") {
+            return Ok(first);
+        }
+        let mut operands = vec![first];
+        while self.take_word("AND") {
+            operands.push(self.not()?);
+        }
+        Ok(boxed(ExprKind::And(operands), at))
+    }
+
+    fn not(&mut self) -> Result<Expr> {
+        let at = self.offset();
+        if self.take_word("NOT") {
+            let inner = self.nested(|p| p.not())?;
+            return Ok(boxed(ExprKind::Not(Box::new(inner)), at));
+        }
+        self.comparison()
+    }
+
+    fn comparison(&mut self) -> Result<Expr> {
+        let mut left = self.bit_or()?;
+        loop {
+            let at = self.offset();
+            let op = match self.peek() {
+                TokenKind::Symbol("=") => Some(BinaryOp::Equal),
+                TokenKind::Symbol("!=" | "<>") => Some(BinaryOp::NotEqual),
+                TokenKind::Symbol("<") => Some(BinaryOp::Less),
+                TokenKind::Symbol("<=") => Some(BinaryOp::LessOrEqual),
+                TokenKind::Symbol(">") => Some(BinaryOp::Greater),
+                TokenKind::Symbol(">=") => Some(BinaryOp::GreaterOrEqual),
+                _ => None,
+            };
+            if let Some(op) = op {
+                self.advance();
+                let right = self.bit_or()?;
+                left = binary(op, left, right, at);
+                // Comparisons do not chain.
+                if matches!(
+                    self.peek(),
+                    TokenKind::Symbol("=" | "!=" | "<>" | "<" | "<=" | ">" | ">=")
+                ) {
+                    return Err(self.unexpected("Expected end of comparison"));
+                }
+                continue;
+            }
+            let not = self.is_word("NOT")
+                && (self.word_at(1, "IN") || self.word_at(1, "LIKE") || self.word_at(1, "BETWEEN"));
+            if not {
+                self.advance();
+            }
+            if self.take_word("IS") {
+                left = self.is_suffix(left, at)?;
+            } else if self.take_word("BETWEEN") {
+                let low = self.bit_or()?;
+                self.expect_word("AND")?;
+                let high = self.bit_or()?;
+                left = boxed(
+                    ExprKind::Between {
+                        expr: Box::new(left),
+                        low: Box::new(low),
+                        high: Box::new(high),
+                        not,
+                    },
+                    at,
+                );
+            } else if self.take_word("IN") {
+                let set = self.in_set()?;
+                left = boxed(
+                    ExprKind::In {
+                        expr: Box::new(left),
+                        set,
+                        not,
+                    },
+                    at,
+                );
+            } else if self.take_word("LIKE") {
+                left = self.like_suffix(left, not, at)?;
+            } else {
+                return Ok(left);
+            }
+        }
+    }
+
+    fn is_suffix(&mut self, left: Expr, at: usize) -> Result<Expr> {
+        let not = self.take_word("NOT");
+        if self.take_words(&["DISTINCT", "FROM"]) {
+            let right = self.bit_or()?;
+            return Ok(boxed(
+                ExprKind::IsDistinct {
+                    left: Box::new(left),
+                    right: Box::new(right),
+                    not,
+                },
+                at,
+            ));
+        }
+        let what = if self.take_word("NULL") || self.take_word("UNKNOWN") {
+            Truth::Null
+        } else if self.take_word("TRUE") {
+            Truth::True
+        } else if self.take_word("FALSE") {
+            Truth::False
+        } else {
+            return Err(self.unexpected(""));
+        };
+        Ok(boxed(
+            ExprKind::Is {
+                expr: Box::new(left),
+                what,
+                not,
+            },
+            at,
+        ))
+    }
+
+    fn like_suffix(&mut self, left: Expr, not: bool, at: usize) -> Result<Expr> {
+        let quantifier = if self.take_word("ANY") || self.take_word("SOME") {
+            Some(Quantifier::Any)
+        } else if self.take_word("ALL") {
+            Some(Quantifier::All)
+        } else {
+            None
+        };
+        let expr = Box::new(left);
+        let kind = match quantifier {
+            Some(quantifier) => ExprKind::LikeSome {
+                expr,
+                quantifier,
+                patterns: self.in_set()?,
+                not,
+            },
+            None => ExprKind::Like {
+                expr,
+                pattern: Box::new(self.bit_or()?),
+                not,
+            },
+        };
+        Ok(boxed(kind, at))
+    }
+
+    fn in_set(&mut self) -> Result<InSet> {
+        if self.take_word("UNNEST") {
+            self.expect_symbol("(")?;
+            let array = self.expr()?;
+            self.expect_symbol(")")?;
+            return Ok(InSet::Unnest(Box::new(array)));
+        }
+        if self.is_symbol("(") && self.query_follows(1) {
+            self.expect_symbol("(")?;
+            let query = self.query()?;
+            self.expect_symbol(")")?;
+            return Ok(InSet::Query(Box::new(query)));
+        }
+        Ok(InSet::List(self.parenthesized(|p| p.expr())?))
+    }
+
+    fn bit_or(&mut self) -> Result<Expr> {
+        let mut left = self.bit_xor()?;
+        while self.is_symbol("|") {
+            let at = self.offset();
+            self.advance();
+            left = binary(BinaryOp::BitOr, left, self.bit_xor()?, at);
+        }
+        Ok(left)
+    }
+
+    fn bit_xor(&mut self) -> Result<Expr> {
+        let mut left = self.bit_and()?;
+        while self.is_symbol("^") {
+            let at = self.offset();
+            self.advance();
+            left = binary(BinaryOp::BitXor, left, self.bit_and()?, at);
+        }
+        Ok(left)
+    }
+
+    fn bit_and(&mut self) -> Result<Expr> {
+        let mut left = self.shift()?;
+        while self.is_symbol("&") {
+            let at = self.offset();
+            self.advance();
+            left = binary(BinaryOp::BitAnd, left, self.shift()?, at);
+        }
+        Ok(left)
+    }
+
+    fn shift(&mut self) -> Result<Expr> {
+        let mut left = self.additive()?;
+        loop {
+            let at = self.offset();
+            let op = match self.peek() {
+                TokenKind::Symbol("<<") => BinaryOp::ShiftLeft,
+                TokenKind::Symbol(">>") => BinaryOp::ShiftRight,
+                _ => return Ok(left),
+            };
+            self.advance();
+            left = binary(op, left, self.additive()?, at);
+        }
+    }
+
+    fn additive(&mut self) -> Result<Expr> {
+        let mut left = self.multiplicative()?;
+        let mut length = 0usize;
+        loop {
+            let at = self.offset();
+            let op = match self.peek() {
+                TokenKind::Symbol("+") => BinaryOp::Add,
+                TokenKind::Symbol("-") => BinaryOp::Subtract,
+                _ => return Ok(left),
+            };
+            self.advance();
+            left = binary(op, left, self.multiplicative()?, at);
+            length += 1;
+            self.limit_chain(length)?;
+        }
+    }
+
+    fn multiplicative(&mut self) -> Result<Expr> {
+        let mut left = self.unary()?;
+        let mut length = 0usize;
+        loop {
+            let at = self.offset();
+            let op = match self.peek() {
+                TokenKind::Symbol("*") => BinaryOp::Multiply,
+                TokenKind::Symbol("/") => BinaryOp::Divide,
+                TokenKind::Symbol("||") => BinaryOp::Concat,
+                _ => return Ok(left),
+            };
+            self.advance();
+            left = binary(op, left, self.unary()?, at);
+            length += 1;
+            self.limit_chain(length)?;
+        }
+    }
+
+    /// Chains of operators become trees as deep as they are long.
+    fn limit_chain(&self, length: usize) -> Result<()> {
+        if length > 500 {
+            return Err(ServiceError::unsupported(
+                "A chain of more than 500 operators",
+            ));
+        }
+        Ok(())
+    }
+
+    fn unary(&mut self) -> Result<Expr> {
+        let at = self.offset();
+        let op = match self.peek() {
+            TokenKind::Symbol("-") => UnaryOp::Minus,
+            TokenKind::Symbol("+") => UnaryOp::Plus,
+            TokenKind::Symbol("~") => UnaryOp::BitNot,
+            _ => return self.postfix(),
+        };
+        self.advance();
+        let inner = self.nested(|p| p.unary())?;
+        // The smallest INT64 has no positive counterpart, so signs belong to literals.
+        let kind = match (op, &inner.kind) {
+            (UnaryOp::Minus, ExprKind::Integer(n)) if !n.starts_with('-') => {
+                ExprKind::Integer(format!("-{n}"))
+            }
+            (UnaryOp::Minus, ExprKind::Float(n)) if !n.starts_with('-') => {
+                ExprKind::Float(format!("-{n}"))
+            }
+            _ => ExprKind::Unary(op, Box::new(inner)),
+        };
+        Ok(boxed(kind, at))
+    }
+
+    fn postfix(&mut self) -> Result<Expr> {
+        let mut expr = self.primary()?;
+        let mut length = 0usize;
+        loop {
+            let at = self.offset();
+            if self.is_symbol(".") && !self.symbol_at(1, "*") {
+                self.advance();
+                if self.is_symbol("(") {
+                    return Err(ServiceError::unsupported("A generalized field access `.( )`"));
+                }
+                let name = self.any_ident()?;
+                expr = boxed(ExprKind::Dot(Box::new(expr), name), at);
+            } else if self.take_symbol("[") {
+                let (kind, index) = self.subscript()?;
+                self.expect_symbol("]")?;
+                expr = boxed(ExprKind::Subscript(Box::new(expr), kind, Box::new(index)), at);
+            } else if self.is_symbol("(") {
+                match path_of(&expr) {
+                    Some(name) if !matches!(expr.kind, ExprKind::Call(_)) => {
+                        expr = self.call(name, expr.at)?;
+                    }
+                    _ => return Ok(expr),
+                }
+            } else {
+                return Ok(expr);
+            }
+            length += 1;
+            self.limit_chain(length)?;
+        }
+    }
+
+    fn subscript(&mut self) -> Result<(Subscript, Expr)> {
+        let kind = if !self.symbol_at(1, "(") {
+            Subscript::Plain
+        } else if self.is_word("OFFSET") {
+            Subscript::Offset
+        } else if self.is_word("ORDINAL") {
+            Subscript::Ordinal
+        } else if self.is_word("SAFE_OFFSET") {
+            Subscript::SafeOffset
+        } else if self.is_word("SAFE_ORDINAL") {
+            Subscript::SafeOrdinal
+        } else {
+            Subscript::Plain
+        };
+        if kind == Subscript::Plain {
+            return Ok((kind, self.expr()?));
+        }
+        self.advance();
+        self.expect_symbol("(")?;
+        let index = self.expr()?;
+        self.expect_symbol(")")?;
+        Ok((kind, index))
+    }
+
+    fn primary(&mut self) -> Result<Expr> {
+        let at = self.offset();
+        let token = self.peek().clone();
+        let kind = match token {
+            TokenKind::Integer(n) => {
+                self.advance();
+                ExprKind::Integer(n)
+            }
+            TokenKind::Float(n) => {
+                self.advance();
+                ExprKind::Float(n)
+            }
+            TokenKind::String(s) => {
+                self.advance();
+                let mut value = s;
+                // Adjacent literals are one.
+                while let TokenKind::String(more) = self.peek() {
+                    value.push_str(&more.clone());
+                    self.advance();
+                }
+                ExprKind::String(value)
+            }
+            TokenKind::Bytes(b) => {
+                self.advance();
+                ExprKind::Bytes(b)
+            }
+            TokenKind::Parameter(name) => {
+                self.advance();
+                ExprKind::Parameter(name)
+            }
+            TokenKind::SystemVariable(name) => {
+                self.advance();
+                let mut name = name;
+                while self.is_symbol(".") {
+                    self.advance();
+                    name.push('.');
+                    name.push_str(&self.any_ident()?.name);
+                }
+                ExprKind::SystemVariable(name)
+            }
+            TokenKind::Symbol("?") => {
+                self.advance();
+                self.positional += 1;
+                ExprKind::Positional(self.positional - 1)
+            }
+            TokenKind::Symbol("(") => return self.parenthesized_expr(at),
+            TokenKind::Symbol("[") => {
+                self.advance();
+                let items = self.array_items()?;
+                ExprKind::Array {
+                    element: None,
+                    items,
+                }
+            }
+            TokenKind::Quoted(_) => ExprKind::Ident(self.ident()?),
+            TokenKind::Word(word) => return self.word_expr(&word, at),
+            TokenKind::Symbol(_) | TokenKind::End => return Err(self.unexpected("")),
+        };
+        Ok(boxed(kind, at))
+    }
+
+    /// After `[`.
+    fn array_items(&mut self) -> Result<Vec<Expr>> {
+        if self.take_symbol("]") {
+            return Ok(Vec::new());
+        }
+        let items = self.comma_separated(|p| p.expr())?;
+        self.expect_symbol("]")?;
+        Ok(items)
+    }
+
+    fn parenthesized_expr(&mut self, at: usize) -> Result<Expr> {
+        if self.query_follows(0) {
+            self.expect_symbol("(")?;
+            let query = self.query()?;
+            self.expect_symbol(")")?;
+            return Ok(boxed(ExprKind::Subquery(Box::new(query)), at));
+        }
+        self.expect_symbol("(")?;
+        let first = self.expr()?;
+        if self.take_symbol(")") {
+            return Ok(first);
+        }
+        let mut items = vec![(first, None)];
+        while self.take_symbol(",") {
+            items.push((self.expr()?, None));
+        }
+        self.expect_symbol(")")?;
+        Ok(boxed(ExprKind::Struct { fields: None, items }, at))
+    }
+
+    /// Whether the tokens `ahead` begin a query: parentheses, then SELECT, WITH or FROM.
+    pub(super) fn query_follows(&self, ahead: usize) -> bool {
+        let mut i = ahead;
+        while self.symbol_at(i, "(") {
+            i += 1;
+        }
+        self.word_at(i, "SELECT") || (self.word_at(i, "WITH") && !self.symbol_at(i + 1, "("))
+    }
+
+    fn word_expr(&mut self, word: &str, at: usize) -> Result<Expr> {
+        let upper = word.to_ascii_uppercase();
+        let kind = match upper.as_str() {
+            "NULL" => {
+                self.advance();
+                ExprKind::Null
+            }
+            "TRUE" | "FALSE" => {
+                self.advance();
+                ExprKind::Bool(upper == "TRUE")
+            }
+            "CASE" => return self.case(at),
+            "CAST" => return self.cast(false, at),
+            "SAFE_CAST" if self.symbol_at(1, "(") => return self.cast(true, at),
+            "EXTRACT" => return self.extract(at),
+            "INTERVAL" => return self.interval(at),
+            "EXISTS" => {
+                self.advance();
+                self.expect_symbol("(")?;
+                let query = self.query()?;
+                self.expect_symbol(")")?;
+                ExprKind::Exists(Box::new(query))
+            }
+            "ARRAY" => return self.array(at),
+            "STRUCT" => return self.struct_(at),
+            "RANGE" if self.symbol_at(1, "<") => {
+                let to = self.type_name()?;
+                ExprKind::Typed(to, self.string_literal()?)
+            }
+            "DATE" | "DATETIME" | "TIME" | "TIMESTAMP" | "NUMERIC" | "DECIMAL" | "BIGNUMERIC"
+            | "BIGDECIMAL" | "JSON"
+                if matches!(self.peek_at(1), TokenKind::String(_)) =>
+            {
+                self.advance();
+                let to = TypeName {
+                    kind: TypeKind::Simple(upper, Vec::new()),
+                    at,
+                };
+                ExprKind::Typed(to, self.string_literal()?)
+            }
+            // Keywords that are also functions.
+            "IF" | "LEFT" | "RIGHT" | "GROUPING" | "COLLATE" | "RANGE" if self.symbol_at(1, "(") => {
+                let name = self.any_ident()?;
+                return self.call(vec![name], at);
+            }
+            "NEW" => return Err(ServiceError::unsupported("NEW")),
+            "WITH" if self.symbol_at(1, "(") => {
+                return Err(ServiceError::unsupported("The WITH expression"));
+            }
+            _ => ExprKind::Ident(self.ident()?),
+        };
+        Ok(boxed(kind, at))
+    }
+
+    fn case(&mut self, at: usize) -> Result<Expr> {
+        self.expect_word("CASE")?;
+        let operand = if self.is_word("WHEN") {
+            None
+        } else {
+            Some(Box::new(self.expr()?))
+        };
+        let mut whens = Vec::new();
+        while self.take_word("WHEN") {
+            let when = self.expr()?;
+            self.expect_word("THEN")?;
+            whens.push((when, self.expr()?));
+        }
+        if whens.is_empty() {
+            return Err(self.unexpected("Expected keyword WHEN"));
+        }
+        let otherwise = if self.take_word("ELSE") {
+            Some(Box::new(self.expr()?))
+        } else {
+            None
+        };
+        self.expect_word("END")?;
+        Ok(boxed(
+            ExprKind::Case {
+                operand,
+                whens,
+                otherwise,
+            },
+            at,
+        ))
+    }
+
+    fn cast(&mut self, safe: bool, at: usize) -> Result<Expr> {
+        self.advance();
+        self.expect_symbol("(")?;
+        let expr = Box::new(self.expr()?);
+        self.expect_word("AS")?;
+        let to = self.type_name()?;
+        let mut format = None;
+        let mut zone = None;
+        if self.take_word("FORMAT") {
+            format = Some(Box::new(self.expr()?));
+            if self.take_words(&["AT", "TIME", "ZONE"]) {
+                zone = Some(Box::new(self.expr()?));
+            }
+        }
+        self.expect_symbol(")")?;
+        Ok(boxed(
+            ExprKind::Cast {
+                expr,
+                to,
+                safe,
+                format,
+                zone,
+            },
+            at,
+        ))
+    }
+
+    /// A date part in upper case: `DAY`, `WEEK(MONDAY)`.
+    fn date_part(&mut self) -> Result<String> {
+        let mut part = self.ident()?.name.to_ascii_uppercase();
+        if part == "WEEK" && self.take_symbol("(") {
+            part = format!("WEEK({})", self.ident()?.name.to_ascii_uppercase());
+            self.expect_symbol(")")?;
+        }
+        Ok(part)
+    }
+
+    fn extract(&mut self, at: usize) -> Result<Expr> {
+        self.advance();
+        self.expect_symbol("(")?;
+        let part = self.date_part()?;
+        self.expect_word("FROM")?;
+        let expr = Box::new(self.expr()?);
+        let zone = if self.take_words(&["AT", "TIME", "ZONE"]) {
+            Some(Box::new(self.expr()?))
+        } else {
+            None
+        };
+        self.expect_symbol(")")?;
+        Ok(boxed(ExprKind::Extract { part, expr, zone }, at))
+    }
+
+    fn interval(&mut self, at: usize) -> Result<Expr> {
+        self.advance();
+        let value = Box::new(self.bit_or()?);
+        let from = self.date_part()?;
+        let to = if self.take_word("TO") {
+            Some(self.date_part()?)
+        } else {
+            None
+        };
+        Ok(boxed(ExprKind::Interval { value, from, to }, at))
+    }
+
+    fn array(&mut self, at: usize) -> Result<Expr> {
+        if self.symbol_at(1, "(") {
+            self.advance();
+            self.expect_symbol("(")?;
+            let query = self.query()?;
+            self.expect_symbol(")")?;
+            return Ok(boxed(ExprKind::ArrayQuery(Box::new(query)), at));
+        }
+        if self.symbol_at(1, "<") {
+            let TypeKind::Array(element) = self.type_name()?.kind else {
+                return Err(self.unexpected(""));
+            };
+            self.expect_symbol("[")?;
+            let items = self.array_items()?;
+            return Ok(boxed(
+                ExprKind::Array {
+                    element: Some(*element),
+                    items,
+                },
+                at,
+            ));
+        }
+        self.advance();
+        self.expect_symbol("[")?;
+        let items = self.array_items()?;
+        Ok(boxed(
+            ExprKind::Array {
+                element: None,
+                items,
+            },
+            at,
+        ))
+    }
+
+    fn struct_(&mut self, at: usize) -> Result<Expr> {
+        let fields = if self.symbol_at(1, "<") {
+            match self.type_name()?.kind {
+                TypeKind::Struct(fields) => Some(fields),
+                _ => return Err(self.unexpected("")),
+            }
+        } else {
+            self.advance();
+            None
+        };
+        self.expect_symbol("(")?;
+        let mut items = Vec::new();
+        if !self.take_symbol(")") {
+            items = self.comma_separated(|p| {
+                let value = p.expr()?;
+                let alias = if p.take_word("AS") {
+                    Some(p.ident()?)
+                } else {
+                    None
+                };
+                Ok((value, alias))
+            })?;
+            self.expect_symbol(")")?;
+        }
+        Ok(boxed(ExprKind::Struct { fields, items }, at))
+    }
+
+    /// The arguments and what follows them; the name has been read.
+    fn call(&mut self, name: Vec<Ident>, at: usize) -> Result<Expr> {
+        self.nested(|p| p.call_inner(name, at))
+    }
+
+    fn call_inner(&mut self, name: Vec<Ident>, at: usize) -> Result<Expr> {
+        self.expect_symbol("(")?;
+        let mut call = Call {
+            name,
+            args: Vec::new(),
+            distinct: false,
+            ignore_nulls: None,
+            having: None,
+            order_by: Vec::new(),
+            limit: None,
+            over: None,
+        };
+        call.distinct = self.take_word("DISTINCT");
+        if self.is_symbol("*") {
+            let star = self.offset();
+            self.advance();
+            call.args.push(Argument {
+                name: None,
+                value: boxed(ExprKind::Star, star),
+                alias: None,
+            });
+        } else if !self.is_symbol(")")
+            && !self.is_words(&["ORDER", "BY"])
+            && !self.is_word("LIMIT")
+        {
+            call.args = self.comma_separated(|p| p.argument())?;
+        }
+        self.call_modifiers(&mut call)?;
+        self.expect_symbol(")")?;
+        if self.is_words(&["WITHIN", "GROUP"]) {
+            return Err(ServiceError::unsupported("WITHIN GROUP"));
+        }
+        if call.ignore_nulls.is_none() {
+            call.ignore_nulls = self.null_treatment();
+        }
+        if self.take_word("OVER") {
+            call.over = Some(if self.is_symbol("(") {
+                self.expect_symbol("(")?;
+                let spec = self.window_spec()?;
+                self.expect_symbol(")")?;
+                Window::Spec(Box::new(spec))
+            } else {
+                Window::Named(self.ident()?)
+            });
+        }
+        Ok(boxed(ExprKind::Call(Box::new(call)), at))
+    }
+
+    fn null_treatment(&mut self) -> Option<bool> {
+        if self.take_words(&["IGNORE", "NULLS"]) {
+            Some(true)
+        } else if self.take_words(&["RESPECT", "NULLS"]) {
+            Some(false)
+        } else {
+            None
+        }
+    }
+
+    fn call_modifiers(&mut self, call: &mut Call) -> Result<()> {
+        call.ignore_nulls = self.null_treatment();
+        if self.take_word("HAVING") {
+            let which = if self.take_word("MAX") {
+                Having::Max
+            } else {
+                self.expect_word("MIN")?;
+                Having::Min
+            };
+            call.having = Some((which, self.expr()?));
+        }
+        if self.take_words(&["ORDER", "BY"]) {
+            call.order_by = self.order_items()?;
+        }
+        if self.take_word("LIMIT") {
+            call.limit = Some(self.expr()?);
+        }
+        Ok(())
+    }
+
+    fn argument(&mut self) -> Result<Argument> {
+        let name = if self.symbol_at(1, "=>") {
+            let name = self.any_ident()?;
+            self.advance();
+            Some(name)
+        } else {
+            None
+        };
+        if self.symbol_at(1, "->") {
+            return Err(ServiceError::unsupported("A lambda expression"));
+        }
+        if self.query_follows(0) && !self.is_symbol("(") {
+            return Err(self.unexpected(""));
+        }
+        let value = self.expr()?;
+        // `ARRAY_AGG(x) …` never has aliases; STRUCT-like calls do.
+        let alias = if self.take_word("AS") {
+            Some(self.ident()?)
+        } else {
+            None
+        };
+        Ok(Argument { name, value, alias })
+    }
+
+    pub(super) fn order_items(&mut self) -> Result<Vec<OrderItem>> {
+        self.comma_separated(|p| {
+            let expr = p.expr()?;
+            let collate = if p.take_word("COLLATE") {
+                Some(p.string_literal()?)
+            } else {
+                None
+            };
+            let descending = if p.take_word("DESC") {
+                true
+            } else {
+                p.take_word("ASC");
+                false
+            };
+            let nulls_first = if p.take_words(&["NULLS", "FIRST"]) {
+                Some(true)
+            } else if p.take_words(&["NULLS", "LAST"]) {
+                Some(false)
+            } else {
+                None
+            };
+            Ok(OrderItem {
+                expr,
+                descending,
+                nulls_first,
+                collate,
+            })
+        })
+    }
+
+    pub(super) fn window_spec(&mut self) -> Result<WindowSpec> {
+        let base = match self.peek() {
+            TokenKind::Word(w) if !is_reserved(w) => Some(self.ident()?),
+            TokenKind::Quoted(_) => Some(self.ident()?),
+            _ => None,
+        };
+        let partition_by = if self.take_words(&["PARTITION", "BY"]) {
+            self.comma_separated(|p| p.expr())?
+        } else {
+            Vec::new()
+        };
+        let order_by = if self.take_words(&["ORDER", "BY"]) {
+            self.order_items()?
+        } else {
+            Vec::new()
+        };
+        let frame = if self.take_word("ROWS") {
+            Some(self.frame(true)?)
+        } else if self.take_word("RANGE") {
+            Some(self.frame(false)?)
+        } else {
+            None
+        };
+        Ok(WindowSpec {
+            base,
+            partition_by,
+            order_by,
+            frame,
+        })
+    }
+
+    fn frame(&mut self, rows: bool) -> Result<Frame> {
+        let (start, end) = if self.take_word("BETWEEN") {
+            let start = self.bound()?;
+            self.expect_word("AND")?;
+            (start, self.bound()?)
+        } else {
+            (self.bound()?, Bound::CurrentRow)
+        };
+        if self.is_word("EXCLUDE") {
+            return Err(ServiceError::unsupported("EXCLUDE in a window frame"));
+        }
+        Ok(Frame { rows, start, end })
+    }
+
+    fn bound(&mut self) -> Result<Bound> {
+        if self.take_words(&["UNBOUNDED", "PRECEDING"]) {
+            return Ok(Bound::UnboundedPreceding);
+        }
+        if self.take_words(&["UNBOUNDED", "FOLLOWING"]) {
+            return Ok(Bound::UnboundedFollowing);
+        }
+        if self.take_words(&["CURRENT", "ROW"]) {
+            return Ok(Bound::CurrentRow);
+        }
+        let value = self.bit_or()?;
+        if self.take_word("PRECEDING") {
+            Ok(Bound::Preceding(value))
+        } else {
+            self.expect_word("FOLLOWING")?;
+            Ok(Bound::Following(value))
+        }
+    }
+}
+
+/// The dotted name that an expression is, if it is nothing else.
+fn path_of(expr: &Expr) -> Option<Vec<Ident>> {
+    match &expr.kind {
+        ExprKind::Ident(name) => Some(vec![name.clone()]),
+        ExprKind::Dot(inner, name) => {
+            let mut path = path_of(inner)?;
+            path.push(name.clone());
+            Some(path)
+        }
+        _ => None,
+    }
+}
