@@ -190,6 +190,10 @@ pub(crate) fn kind(name: &str) -> Option<FunctionKind> {
     let has = |names: &[&str]| names.contains(&name);
     if super::SCALARS.contains_key(name) {
         Some(FunctionKind::Scalar)
+    } else if name == "count" || super::AGGREGATES.contains_key(name) {
+        Some(FunctionKind::Aggregate)
+    } else if super::WINDOWS.contains_key(name) {
+        Some(FunctionKind::Window)
     } else if has(SYNTAX) {
         Some(FunctionKind::Syntax)
     } else if has(REFUSED) {
@@ -225,10 +229,16 @@ pub(crate) fn folding_name(name: &str) -> Option<&'static str> {
 /// Every scalar function and operator that is implemented.
 pub(crate) fn scalars() -> Vec<Definition> {
     let mut all: Vec<Definition> = [
+        super::arrays::definitions(),
+        super::dates::definitions(),
+        super::hash::definitions(),
         super::interval::definitions(),
+        super::json::definitions(),
+        super::math::definitions(),
         super::operators::definitions(),
         super::regexp::definitions(),
         super::strings::definitions(),
+        super::times::definitions(),
     ]
     .into_iter()
     .flatten()

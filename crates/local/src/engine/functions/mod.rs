@@ -32,23 +32,35 @@
 //!   analyzer; an aggregate sees the rows that count, in order.
 //! - `count(*)` is `count` without arguments.
 
+mod aggregate;
 mod array;
+mod arrays;
 mod cast;
 mod cast_format;
 mod catalogue;
 mod civil;
 mod coercion;
+mod collect;
+mod dates;
 mod decimal;
+mod folds;
+mod hash;
 mod interval;
+mod json;
+mod json_value;
+mod math;
 mod operators;
 mod pattern;
 mod regexp;
 mod scalar;
 mod signature;
+mod strftime;
 mod strings;
 mod text;
+mod times;
 mod types;
 mod value;
+mod window;
 
 use std::collections::HashMap;
 use std::sync::{Arc, LazyLock};
@@ -114,6 +126,23 @@ static SCALARS: LazyLock<HashMap<&'static str, Arc<scalar::Definition>>> = LazyL
         .collect()
 });
 
+static AGGREGATES: LazyLock<HashMap<&'static str, Arc<aggregate::AggregateDefinition>>> =
+    LazyLock::new(|| {
+        folds::definitions()
+            .into_iter()
+            .chain(collect::definitions())
+            .map(|d| (d.name, Arc::new(d)))
+            .collect()
+    });
+
+static WINDOWS: LazyLock<HashMap<&'static str, Arc<window::WindowDefinition>>> =
+    LazyLock::new(|| {
+        window::definitions()
+            .into_iter()
+            .map(|d| (d.name, Arc::new(d)))
+            .collect()
+    });
+
 /// Finds the function called `name` (lower case) that takes `arguments`.
 ///
 /// Errors: `Function not found: f` for a name that GoogleSQL does not have,
@@ -141,11 +170,50 @@ pub fn resolve(name: &str, arguments: &[Argument]) -> Result<Call> {
             returns,
         });
     }
+    if name == "count" {
+        return count(&arguments);
+    }
+    if let Some(definition) = AGGREGATES.get(name) {
+        let resolved = definition.resolve(&arguments)?;
+        let (arguments, returns) = resolved.columns();
+        return Ok(Call {
+            function: Function::Aggregate(aggregate::bind(definition, resolved)),
+            arguments,
+            returns,
+        });
+    }
+    if let Some(definition) = WINDOWS.get(name) {
+        let resolved = definition.resolve(&arguments)?;
+        let (arguments, returns) = resolved.columns();
+        return Ok(Call {
+            function: Function::Window(window::bind(definition, resolved)),
+            arguments,
+            returns,
+        });
+    }
     Err(match kind(name) {
         Some(_) => {
             ServiceError::unsupported(format_args!("Function {}", name.to_ascii_uppercase()))
         }
         None => ServiceError::invalid_query(format!("Function not found: {name}")),
+    })
+}
+
+/// COUNT is DataFusion's own, which counts rows and values as GoogleSQL does.
+fn count(arguments: &[signature::Argument]) -> Result<Call> {
+    if arguments.len() > 1 {
+        return signature::no_signature("count", arguments, &[]);
+    }
+    Ok(Call {
+        function: Function::Aggregate(datafusion::functions_aggregate::count::count_udaf()),
+        arguments: arguments
+            .iter()
+            .map(|a| match &a.sql_type {
+                SqlType::Null => SqlType::Int64.to_column(""),
+                t => t.to_column(""),
+            })
+            .collect(),
+        returns: SqlType::Int64.to_column(""),
     })
 }
 

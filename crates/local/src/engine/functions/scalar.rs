@@ -111,10 +111,34 @@ impl Definition {
         }
     }
 
+    /// The same function, whose result changes between statements only.
+    pub(crate) fn stable(mut self) -> Definition {
+        self.volatility = Volatility::Stable;
+        self
+    }
+
     /// The same function, called again for every row.
     pub(crate) fn volatile(mut self) -> Definition {
         self.volatility = Volatility::Volatile;
         self
+    }
+
+    /// The value of one call.
+    #[cfg(test)]
+    pub(crate) fn run(&self, bound: &Resolved, row: &[Value<'_>]) -> Answer {
+        if self.nulls == Nulls::Strict && row.iter().any(Value::is_null) {
+            return Ok(Value::Null);
+        }
+        let binding = Binding {
+            name: self.name,
+            args: &bound.args,
+            ret: &bound.ret,
+        };
+        match self.kernel {
+            Kernel::Row(kernel) => kernel(row),
+            Kernel::Typed(kernel) => kernel(&binding, row),
+            Kernel::Planned(plan) => plan(&binding)?(row),
+        }
     }
 
     /// The types of a call.
