@@ -8,23 +8,21 @@ use datafusion::error::Result as DataFusionResult;
 use datafusion::logical_expr::CreateExternalTable;
 
 use super::provider::{BigQueryTable, TableContext};
-use crate::client::Clients;
+use super::shared::Shared;
 use crate::error::{Error, Result};
 use crate::options::{BigQueryOptions, Options, RawOptions};
-use crate::scan::Snapshots;
 use crate::types::TableRef;
 
 /// Makes the tables of `CREATE EXTERNAL TABLE name STORED AS BIGQUERY LOCATION
 /// 'project.dataset.table' OPTIONS (…)`.
 #[derive(Debug)]
 pub struct BigQueryTableFactory {
-    clients: Arc<Clients>,
-    snapshots: Arc<Snapshots>,
+    shared: Arc<Shared>,
 }
 
 impl BigQueryTableFactory {
-    pub(crate) fn new(clients: Arc<Clients>, snapshots: Arc<Snapshots>) -> Self {
-        Self { clients, snapshots }
+    pub(crate) fn new(shared: Arc<Shared>) -> Self {
+        Self { shared }
     }
 
     async fn table(&self, session: &dyn Session, command: &CreateExternalTable) -> Result<BigQueryTable> {
@@ -39,8 +37,8 @@ impl BigQueryTableFactory {
         let options = Options::resolve(&own.or_defaults(&defaults))?;
         let table = location(command, &options)?;
         let context = TableContext {
-            client: self.clients.get(&options.connection)?,
-            snapshots: Arc::clone(&self.snapshots),
+            client: self.shared.client(&options.connection)?,
+            snapshots: Arc::clone(&self.shared.snapshots),
             options: own,
         };
         let declared = Arc::new(command.schema.as_arrow().clone());

@@ -5,7 +5,7 @@ use datafusion::arrow::datatypes::{DataType, Field as ArrowField, Schema, Schema
 use crate::client::{Table, TableKind};
 use crate::error::{Error, ErrorKind, Result};
 use crate::options::TimestampPrecision;
-use crate::types::{FieldType, TableRef, TableSchema, arrow};
+use crate::types::{Field, FieldType, TableRef, TableSchema, arrow};
 
 /// What `tables.get` said of a table, with its columns in Arrow's types.
 #[derive(Debug, Clone)]
@@ -16,10 +16,18 @@ pub(crate) struct LiveTable {
     /// Rows without those in the streaming buffer.
     pub(crate) rows: Option<usize>,
     pub(crate) schema: SchemaRef,
+    /// How the schema takes TIMESTAMP(12); sessions have to be asked the same.
+    pub(crate) precision: TimestampPrecision,
 }
 
 impl LiveTable {
     pub(crate) fn new(table: TableRef, found: Table, precision: TimestampPrecision) -> Self {
+        let mut found = found;
+        if let Some(collation) = found.default_collation.take() {
+            for field in &mut found.schema.fields {
+                collate(field, &collation);
+            }
+        }
         let schema = arrow::table_schema(&found.schema, precision);
         Self {
             table,
@@ -27,6 +35,7 @@ impl LiveTable {
             rows: found.num_rows.and_then(|rows| usize::try_from(rows).ok()),
             columns: found.schema,
             schema,
+            precision,
         }
     }
 
@@ -35,24 +44,19 @@ impl LiveTable {
     /// # Errors
     /// [`ErrorKind::Unsupported`] saying what to do instead.
     pub(crate) fn check_readable(&self) -> Result<()> {
-        let what = match &self.kind {
+        match &self.kind {
             TableKind::Table | TableKind::Snapshot => return Ok(()),
-            TableKind::View => "a view",
-            TableKind::MaterializedView => "a materialized view",
-            TableKind::External => "an external table",
-            TableKind::Other(name) => {
-                return Err(Error::new(
-                    ErrorKind::Unsupported,
-                    format!("{} is a {name}, which this version cannot read", self.table),
-                ));
-            }
-        };
+            TableKind::View
+            | TableKind::MaterializedView
+            | TableKind::External
+            | TableKind::Other(_) => {}
+        }
         Err(Error::new(
             ErrorKind::Unsupported,
             format!(
-                "{} is {what}, and the Storage Read API reads only tables: write its result into \
+                "{} is {}, and the Storage Read API reads only tables: write its result into \
                  a table (CREATE TABLE … AS SELECT * FROM `{}` in BigQuery) and read that",
-                self.table, self.table
+                self.table, self.kind, self.table
             ),
         ))
     }
@@ -86,6 +90,38 @@ impl LiveTable {
             }
         }
         Ok(())
+    }
+}
+
+/// Takes a STRING column that does not say its collation to have the table's:
+/// comparisons that may ignore case must not be trusted.
+fn collate(field: &mut Field, collation: &str) {
+    match &mut field.field_type {
+        FieldType::String => {
+            field
+                .collation
+                .get_or_insert_with(|| collation.to_string());
+        }
+        FieldType::Struct(fields) => {
+            for field in fields {
+                collate(field, collation);
+            }
+        }
+        FieldType::Int64
+        | FieldType::Float64
+        | FieldType::Bool
+        | FieldType::Bytes
+        | FieldType::Numeric(_)
+        | FieldType::BigNumeric(_)
+        | FieldType::Date
+        | FieldType::Time
+        | FieldType::DateTime
+        | FieldType::Timestamp(_)
+        | FieldType::Geography
+        | FieldType::Json
+        | FieldType::Interval
+        | FieldType::Range(_)
+        | FieldType::Unsupported(_) => {}
     }
 }
 
@@ -131,7 +167,7 @@ mod tests {
     use datafusion::arrow::datatypes::TimeUnit;
 
     use super::*;
-    use crate::types::{Field, Mode, TimestampDigits};
+    use crate::types::{Mode, TimestampDigits};
 
     fn live() -> LiveTable {
         let field = |name, field_type| Field::new(name, field_type, Mode::Nullable);
@@ -149,6 +185,7 @@ mod tests {
             columns,
             kind: TableKind::Table,
             rows: None,
+            precision: TimestampPrecision::Micros,
         }
     }
 

@@ -4,7 +4,9 @@
 mod factory;
 mod metadata;
 mod provider;
+mod shared;
 
 pub use factory::BigQueryTableFactory;
 pub use provider::BigQueryTable;
 pub(crate) use provider::{TableContext, table_type};
+pub(crate) use shared::Shared;

@@ -16,7 +16,7 @@ use super::metadata::LiveTable;
 use crate::client::{Client, TableKind};
 use crate::error::{Error, ErrorKind, Result};
 use crate::filter::translate::translate;
-use crate::options::{BigQueryOptions, Options, RawOptions};
+use crate::options::{BigQueryOptions, Options, RawOptions, ScanOptions};
 use crate::scan::{BigQueryScanExec, Pushdown, ReadSpec, Snapshots, Source, StatementId};
 use crate::types::TableRef;
 
@@ -219,11 +219,15 @@ impl TableProvider for BigQueryTable {
             session: session.session_id().to_string(),
             began: session.execution_props().query_execution_start_time,
         };
+        let scan_options = ScanOptions {
+            timestamp_precision: live.precision,
+            ..options.scan
+        };
         let source = Source {
             client: Arc::clone(&self.client),
             table: self.table.clone(),
             snapshot: self.snapshots.join(statement, &self.table),
-            options: options.scan,
+            options: scan_options,
         };
         Ok(Arc::new(BigQueryScanExec::new(
             Arc::new(source),
