@@ -8,7 +8,7 @@ use datafusion::prelude::SessionConfig;
 
 use crate::catalog::BigQueryCatalog;
 use crate::error::Result;
-use crate::options::registry::{PROJECT, SCAN_TIMESTAMP_PRECISION};
+use crate::options::registry::SCAN_TIMESTAMP_PRECISION;
 use crate::options::{BigQueryOptions, Options, RawOptions};
 use crate::table::{BigQueryTableFactory, Shared, TableContext};
 
@@ -22,7 +22,8 @@ pub const FILE_TYPE: &str = "BIGQUERY";
 ///
 /// - `CREATE EXTERNAL TABLE … STORED AS BIGQUERY LOCATION
 ///   'project.dataset.table' OPTIONS (…)`;
-/// - `SET bigquery.<option> = …`, with `options` to begin with;
+/// - `SET bigquery.<option> = …`, with `options` to begin with, before those that
+///   the builder's configuration has already;
 /// - the catalog `bq`, if `options` name a project: `SELECT … FROM
 ///   bq.dataset.table`.
 ///
@@ -59,6 +60,12 @@ pub fn with_bigquery(
     mut builder: SessionStateBuilder,
     options: RawOptions,
 ) -> Result<SessionStateBuilder> {
+    let config = builder.config().take().unwrap_or_else(SessionConfig::new);
+    let earlier = config.options().extensions.get::<BigQueryOptions>();
+    let options = match earlier {
+        Some(earlier) => options.or_defaults(earlier.raw()),
+        None => options,
+    };
     let resolved = Options::resolve(&options)?;
     let shared = Arc::new(Shared::default());
 
@@ -81,10 +88,7 @@ pub fn with_bigquery(
         );
     }
 
-    let mut of_session = options;
-    of_session.unset(PROJECT.name)?;
-    let config = builder.config().take().unwrap_or_else(SessionConfig::new);
-    let config = config.with_option_extension(BigQueryOptions::new(of_session));
+    let config = config.with_option_extension(BigQueryOptions::new(options));
     Ok(builder
         .with_config(config)
         .with_table_factory(FILE_TYPE.to_string(), Arc::new(BigQueryTableFactory::new(shared))))

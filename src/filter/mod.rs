@@ -26,4 +26,8 @@ pub(crate) mod rules;
 pub(crate) mod translate;
 
 #[cfg(test)]
+mod googlesql;
+#[cfg(test)]
+mod soundness;
+#[cfg(test)]
 mod tests;

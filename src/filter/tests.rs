@@ -8,7 +8,7 @@ use datafusion::common::tree_node::TreeNode;
 use datafusion::error::Result;
 use datafusion::logical_expr::{Expr, LogicalPlan, TableProviderFilterPushDown, TableType};
 use datafusion::physical_plan::ExecutionPlan;
-use datafusion::prelude::{SessionConfig, SessionContext};
+use datafusion::prelude::SessionContext;
 
 use super::condition::Condition;
 use super::restriction::{Admission, MAX_RESTRICTION_BYTES, Restriction};
@@ -113,9 +113,13 @@ impl TableProvider for Offered {
 
 /// The filters that DataFusion offers for a WHERE clause over the sample.
 async fn offered(predicate: &str) -> Vec<Expr> {
-    let config = SessionConfig::new().set_str("datafusion.execution.time_zone", "UTC");
-    let context = SessionContext::new_with_config(config);
-    let table = Arc::new(Offered(Arc::new(arrow(&sample()))));
+    offered_by(Arc::new(arrow(&sample())), predicate).await
+}
+
+/// The filters that DataFusion offers for a WHERE clause over a table.
+pub(super) async fn offered_by(schema: Arc<Schema>, predicate: &str) -> Vec<Expr> {
+    let context = SessionContext::new();
+    let table = Arc::new(Offered(schema));
     context.register_table("sample", table).unwrap();
     let plan = context
         .sql(&format!("SELECT * FROM sample WHERE {predicate}"))
@@ -514,4 +518,59 @@ async fn dates_as_timestamps() {
         text("date_part('year', d) = 2024").await,
         "(`d` >= DATE '2024-01-01') AND (`d` < DATE '2025-01-01')"
     );
+}
+
+/// The rule table as docs/filters.md prints it.
+fn document() -> String {
+    let mut text = String::from(
+        "# Filters\n\n\
+         Which predicates travel to BigQuery, as what, and why that changes no result. The engine\n\
+         evaluates every predicate again above the scan, so a restriction may accept more rows\n\
+         than the predicate, never fewer. An *equivalent* restriction is TRUE, FALSE and NULL for\n\
+         the same rows; a *necessary* one is TRUE for at least the same rows. NOT is only taken\n\
+         of equivalent ones.\n\n\
+         - AND: what can be said of its operands is said.\n\
+         - OR: said if all of its operands can be.\n\
+         - NOT: moves inwards first.\n\
+         - `IS [NOT] TRUE`, `IS [NOT] FALSE`, `IS [NOT] DISTINCT FROM`: as the comparisons and\n  \
+           NULL tests that they stand for.\n\
+         - Literals are folded before, and take the column's type.\n\
+         - A conjunct that would take the restriction over 1,048,576 bytes stays with the engine.\n\
+         - Fields of STRUCT columns are columns here; ARRAY columns and what is inside them are\n  \
+           not filtered by BigQuery.\n\n\
+         This table is printed from the rules themselves (`src/filter/rules.rs`) by a test that\n\
+         runs every example; `UPDATE_DOCS=1 cargo test --lib filter` writes it again.\n\n\
+         | predicate | examples | pushed as | claim | why |\n|---|---|---|---|---|\n",
+    );
+    let cell = |text: &str| text.replace('|', "\\|");
+    let code = |text: &str| format!("<code>{}</code>", cell(text).replace('<', "&lt;"));
+    for rule in RULES {
+        let column = |pick: fn(&(&str, &str)) -> String| {
+            let cells: Vec<_> = rule.examples.iter().map(pick).map(|text| code(&text)).collect();
+            cells.join("<br>")
+        };
+        let claim = match rule.claim {
+            Claim::Equivalent => "equivalent",
+            Claim::Necessary => "necessary",
+        };
+        text.push_str(&format!(
+            "| {} | {} | {} | {claim} | {} |\n",
+            cell(rule.expression),
+            column(|(predicate, _)| predicate.to_string()),
+            column(|(_, restriction)| restriction.to_string()),
+            cell(rule.why)
+        ));
+    }
+    text
+}
+
+#[test]
+fn the_document_prints_the_rules() {
+    let path = concat!(env!("CARGO_MANIFEST_DIR"), "/docs/filters.md");
+    let wanted = document();
+    if std::env::var_os("UPDATE_DOCS").is_some() {
+        std::fs::write(path, &wanted).unwrap();
+    }
+    let found = std::fs::read_to_string(path).unwrap_or_default();
+    assert!(found == wanted, "docs/filters.md is not what the rules say: run with UPDATE_DOCS=1");
 }

@@ -167,8 +167,13 @@ impl Execution {
         }
         let session = create(source, spec, request, metrics).await?;
         check_cost(&session, source.options.max_bytes_scanned)?;
-        let scanned = usize::try_from(session.estimated_total_bytes_scanned).unwrap_or(usize::MAX);
-        metrics.estimated_bytes_scanned.add(scanned);
+        let estimate = |value: i64| usize::try_from(value).unwrap_or(0);
+        metrics
+            .estimated_bytes_scanned
+            .add(estimate(session.estimated_total_bytes_scanned));
+        metrics
+            .estimated_rows
+            .add(estimate(session.estimated_row_count));
         let alignment = Alignment::new(&spec.schema, &session.schema)?;
         let queue = Mutex::new(session.streams.iter().cloned().collect());
         Ok(Opened {

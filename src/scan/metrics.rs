@@ -25,6 +25,8 @@ pub(crate) struct ScanMetrics {
     pub(crate) reconnects: Count,
     /// The service's last word on throttling, in percent.
     pub(crate) throttle_percent: Gauge,
+    /// The service's estimate of rows that the session gives.
+    pub(crate) estimated_rows: Count,
     /// The service's estimate of bytes that the session scans.
     pub(crate) estimated_bytes_scanned: Count,
     /// Time waiting for the service.
@@ -51,6 +53,7 @@ impl ScanMetrics {
             reconnects: count("reconnects"),
             throttle_percent: MetricBuilder::new(metrics)
                 .gauge(Cow::Borrowed("throttle_percent"), partition),
+            estimated_rows: count("estimated_rows"),
             estimated_bytes_scanned: count("estimated_bytes_scanned"),
             wait_time: time("wait_time"),
             decode_time: time("decode_time"),

@@ -1,8 +1,13 @@
 //! What SQL cannot say: faults, restarts, and every row exactly once.
 
+mod catalog;
+mod external_tables;
 mod fake_read;
 mod fake_rest;
+mod flights;
+mod harness;
 mod local_server;
 mod read_faults;
 mod read_local;
+mod reading;
 mod rest_client;

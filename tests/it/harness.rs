@@ -1,0 +1,223 @@
+//! A running embedded BigQuery with tables in it, and a session that reads it.
+
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::Duration;
+
+use bigquery_local::{LocalBigQuery, LocalOptions};
+use datafusion::arrow::array::RecordBatch;
+use datafusion::arrow::util::pretty::pretty_format_batches;
+use datafusion::error::DataFusionError;
+use datafusion::execution::SessionStateBuilder;
+use datafusion::physical_plan::{ExecutionPlan, collect};
+use datafusion::prelude::{SessionConfig, SessionContext};
+use datafusion_bigquery::{RawOptions, with_bigquery};
+use serde_json::{Value, json};
+
+/// The project of every table in these tests.
+pub const PROJECT: &str = "demo";
+const BOUNDARY: &str = "part-of-a-load";
+
+/// The tables of the flights data.
+pub const FLIGHTS_TABLES: [&str; 5] = ["airlines", "airports", "flights", "planes", "weather"];
+
+pub struct Server {
+    local: LocalBigQuery,
+    http: reqwest::Client,
+}
+
+impl Server {
+    /// A server that splits tables into streams of `stream_bytes`.
+    pub async fn start(stream_bytes: usize) -> Self {
+        let options = LocalOptions {
+            project: PROJECT.to_string(),
+            stream_bytes,
+            ..LocalOptions::default()
+        };
+        Self {
+            local: LocalBigQuery::start(options).await.unwrap(),
+            http: reqwest::Client::new(),
+        }
+    }
+
+    /// A server with the five flights tables in dataset `nycflights13`.
+    pub async fn with_flights(stream_bytes: usize) -> Self {
+        let server = Self::start(stream_bytes).await;
+        server.create_dataset("nycflights13").await;
+        for table in FLIGHTS_TABLES {
+            server.load_parquet("nycflights13", table).await;
+        }
+        server
+    }
+
+    /// What reaches this server, as options.
+    pub fn options(&self) -> RawOptions {
+        RawOptions::from_pairs([
+            ("project", PROJECT),
+            ("rest_endpoint", &self.local.rest_endpoint()),
+            ("grpc_endpoint", &self.local.grpc_endpoint()),
+        ])
+        .unwrap()
+    }
+
+    /// A session with the catalog `bq`, and `partitions` target partitions.
+    pub fn session(&self, partitions: usize) -> SessionContext {
+        self.session_with(SessionConfig::new().with_target_partitions(partitions))
+    }
+
+    pub fn session_with(&self, config: SessionConfig) -> SessionContext {
+        let builder = SessionStateBuilder::new_with_default_features()
+            .with_config(config.with_information_schema(true));
+        let state = with_bigquery(builder, self.options()).unwrap().build();
+        SessionContext::new_with_state(state)
+    }
+
+    pub async fn create_dataset(&self, dataset: &str) {
+        let body = json!({"datasetReference": {"projectId": PROJECT, "datasetId": dataset}});
+        self.post("datasets", body).await;
+    }
+
+    /// Creates a table with `fields` as `schema.fields` and `rows` by insertAll.
+    pub async fn create_table(&self, dataset: &str, table: &str, fields: Value, rows: Vec<Value>) {
+        let body = json!({
+            "tableReference": {"projectId": PROJECT, "datasetId": dataset, "tableId": table},
+            "schema": {"fields": fields},
+        });
+        self.post(&format!("datasets/{dataset}/tables"), body).await;
+        if rows.is_empty() {
+            return;
+        }
+        let rows: Vec<_> = rows.into_iter().map(|row| json!({"json": row})).collect();
+        let path = format!("datasets/{dataset}/tables/{table}/insertAll");
+        let answer = self.post(&path, json!({"rows": rows})).await;
+        assert_eq!(answer.get("insertErrors"), None, "{answer}");
+    }
+
+    /// Creates a view.
+    pub async fn create_view(&self, dataset: &str, view: &str, query: &str) {
+        let body = json!({
+            "tableReference": {"projectId": PROJECT, "datasetId": dataset, "tableId": view},
+            "view": {"query": query, "useLegacySql": false},
+        });
+        self.post(&format!("datasets/{dataset}/tables"), body).await;
+    }
+
+    async fn load_parquet(&self, dataset: &str, table: &str) {
+        let configuration = json!({"configuration": {"load": {
+            "destinationTable": {"projectId": PROJECT, "datasetId": dataset, "tableId": table},
+            "sourceFormat": "PARQUET",
+        }}});
+        let mut body = format!(
+            "--{BOUNDARY}\r\nContent-Type: application/json; charset=UTF-8\r\n\r\n\
+             {configuration}\r\n--{BOUNDARY}\r\nContent-Type: */*\r\n\r\n"
+        )
+        .into_bytes();
+        body.extend(std::fs::read(parquet_path(table)).unwrap());
+        body.extend(format!("\r\n--{BOUNDARY}--\r\n").as_bytes());
+        let url = format!(
+            "{}/upload/bigquery/v2/projects/{PROJECT}/jobs?uploadType=multipart",
+            self.local.rest_endpoint()
+        );
+        let content_type = format!("multipart/related; boundary={BOUNDARY}");
+        let request = self
+            .http
+            .post(url)
+            .header("content-type", content_type)
+            .body(body);
+        let mut job = Self::answer(request).await;
+        while job["status"]["state"] != "DONE" {
+            tokio::time::sleep(Duration::from_millis(10)).await;
+            let id = job["jobReference"]["jobId"].as_str().unwrap();
+            let location = job["jobReference"]["location"].as_str().unwrap_or("US");
+            let url = self.url(&format!("jobs/{id}?location={location}"));
+            job = Self::answer(self.http.get(url)).await;
+        }
+        assert_eq!(job["status"].get("errorResult"), None, "{table}: {job}");
+    }
+
+    fn url(&self, path: &str) -> String {
+        let base = self.local.rest_endpoint();
+        format!("{base}/bigquery/v2/projects/{PROJECT}/{path}")
+    }
+
+    async fn post(&self, path: &str, body: Value) -> Value {
+        let request = self
+            .http
+            .post(self.url(path))
+            .header("content-type", "application/json")
+            .body(body.to_string());
+        Self::answer(request).await
+    }
+
+    async fn answer(request: reqwest::RequestBuilder) -> Value {
+        let answer = request.send().await.unwrap();
+        let status = answer.status();
+        let text = answer.text().await.unwrap();
+        assert!(status.is_success(), "{status}: {text}");
+        serde_json::from_str(&text).unwrap()
+    }
+}
+
+/// Where the Parquet file of a flights table lies.
+pub fn parquet_path(table: &str) -> PathBuf {
+    PathBuf::from(env!("CARGO_MANIFEST_DIR")).join(format!("examples/data/{table}.parquet"))
+}
+
+/// The rows of a query.
+pub async fn rows(context: &SessionContext, sql: &str) -> Vec<RecordBatch> {
+    let frame = context.sql(sql).await.unwrap_or_else(|e| panic!("{sql}: {e}"));
+    frame
+        .collect()
+        .await
+        .unwrap_or_else(|e| panic!("{sql}: {e}"))
+}
+
+/// The rows of a query as a table in text.
+pub async fn text(context: &SessionContext, sql: &str) -> String {
+    let batches = rows(context, sql).await;
+    pretty_format_batches(&batches).unwrap().to_string()
+}
+
+/// The error of a query that has to fail.
+pub async fn error(context: &SessionContext, sql: &str) -> DataFusionError {
+    let planned = match context.sql(sql).await {
+        Ok(frame) => frame.collect().await.map(drop),
+        Err(error) => Err(error),
+    };
+    planned.expect_err("the query has to fail")
+}
+
+/// The plan of a query.
+pub async fn plan(context: &SessionContext, sql: &str) -> Arc<dyn ExecutionPlan> {
+    let frame = context.sql(sql).await.unwrap();
+    frame.create_physical_plan().await.unwrap()
+}
+
+/// Runs a plan and gives its rows.
+pub async fn run(context: &SessionContext, plan: &Arc<dyn ExecutionPlan>) -> usize {
+    let batches = collect(Arc::clone(plan), context.task_ctx()).await.unwrap();
+    batches.iter().map(RecordBatch::num_rows).sum()
+}
+
+/// A counter of the plan's BigQuery scans.
+pub fn metric(plan: &Arc<dyn ExecutionPlan>, name: &str) -> usize {
+    let own = match plan.name() {
+        "BigQueryScanExec" => plan
+            .metrics()
+            .and_then(|metrics| metrics.sum_by_name(name))
+            .map_or(0, |value| value.as_usize()),
+        _ => 0,
+    };
+    let children = plan.children();
+    own + children.into_iter().map(|child| metric(child, name)).sum::<usize>()
+}
+
+/// The one BigQuery scan in a plan, as EXPLAIN shows it.
+pub fn scan_line(plan: &Arc<dyn ExecutionPlan>) -> String {
+    use datafusion::physical_plan::displayable;
+    let text = displayable(plan.as_ref()).indent(false).to_string();
+    let mut lines = text.lines().filter(|line| line.contains("BigQueryScanExec"));
+    let line = lines.next().expect("the plan has a scan").trim().to_string();
+    assert_eq!(lines.next(), None, "{text}");
+    line
+}
