@@ -7,12 +7,28 @@
 //! - [`auth`]: who requests are made as;
 //! - [`types`]: BigQuery's types and their mappings;
 //! - [`client`]: requests to the service, and what comes of them;
+//! - `filter`: predicates as row restrictions;
+//! - [`scan`]: the plan node that reads a table;
+//! - [`table`]: tables as DataFusion sees them, and CREATE EXTERNAL TABLE;
+//! - [`catalog`]: a project as a catalog;
+//! - [`session`]: one call that registers everything.
 
 pub mod auth;
+pub mod catalog;
 pub mod client;
 pub mod error;
 mod filter;
 pub mod options;
+pub mod scan;
+pub mod session;
+pub mod table;
 pub mod types;
 
+pub use catalog::BigQueryCatalog;
+pub use client::Client;
 pub use error::{Error, ErrorKind, Result};
+pub use options::{BigQueryOptions, RawOptions};
+pub use scan::BigQueryScanExec;
+pub use session::with_bigquery;
+pub use table::{BigQueryTable, BigQueryTableFactory};
+pub use types::TableRef;

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use datafusion::catalog::{CatalogProviderList, MemoryCatalogProviderList};
+use datafusion::catalog::MemoryCatalogProviderList;
 use datafusion::execution::SessionStateBuilder;
 use datafusion::prelude::SessionConfig;
 

@@ -10,7 +10,7 @@ use parking_lot::Mutex;
 
 use super::listing::{Listing, resolve};
 use super::project::Project;
-use crate::client::TableListItem;
+use crate::client::rest::model::TableListItem;
 use crate::error::{Error, ErrorKind, Result};
 use crate::table::{BigQueryTable, table_type};
 use crate::types::{DatasetRef, TableRef};
@@ -46,11 +46,11 @@ impl BigQueryDataset {
             return Ok(Arc::clone(listing));
         }
         let dataset_ref = DatasetRef::new(&self.project.id, dataset)?;
-        let client = Arc::clone(&self.project.context.client);
+        let client = self.project.context.client.clone();
         let listing = Listing::new(
             format!("tables of {dataset_ref}"),
             Box::new(move || {
-                let (client, dataset) = (Arc::clone(&client), dataset_ref.clone());
+                let (client, dataset) = (client.clone(), dataset_ref.clone());
                 Box::pin(async move { client.list_tables(&dataset).await })
             }),
         );

@@ -33,11 +33,11 @@ pub(super) struct Project {
 impl BigQueryCatalog {
     /// The catalog of `project`. Nothing is asked of the service yet.
     pub(crate) fn new(project: String, context: TableContext) -> Self {
-        let (client, id) = (Arc::clone(&context.client), project.clone());
+        let (client, id) = (context.client.clone(), project.clone());
         let datasets = Listing::new(
             format!("datasets of project {project}"),
             Box::new(move || {
-                let (client, id) = (Arc::clone(&client), id.clone());
+                let (client, id) = (client.clone(), id.clone());
                 Box::pin(async move {
                     let items = client.list_datasets(&id).await?;
                     Ok(items.into_iter().map(|item| item.reference.dataset).collect())

@@ -346,10 +346,11 @@ fn like(text: &[char], pattern: &[char]) -> bool {
         [] => text.is_empty(),
         ['%', rest @ ..] => (0..=text.len()).any(|skipped| like(&text[skipped..], rest)),
         ['_', rest @ ..] => !text.is_empty() && like(&text[1..], rest),
-        ['\\', literal @ ('%' | '_' | '\\'), rest @ ..] | [literal, rest @ ..] => {
-            assert_ne!(*literal, '\\', "LIKE pattern ends with a backslash or escapes a letter");
+        ['\\', literal @ ('%' | '_' | '\\'), rest @ ..] => {
             text.first() == Some(literal) && like(&text[1..], rest)
         }
+        ['\\', ..] => panic!("a LIKE pattern escapes what needs no escape"),
+        [literal, rest @ ..] => text.first() == Some(literal) && like(&text[1..], rest),
     }
 }
 

@@ -207,6 +207,7 @@ impl ExecutionPlan for BigQueryScanExec {
             execution: self.executions.join(partition, partitions),
             partitions,
             metrics: ScanMetrics::new(&self.metrics, partition),
+            counters: Arc::default(),
         };
         Ok(reader.into_stream(&context))
     }

@@ -17,7 +17,8 @@ use super::align::Alignment;
 use super::metrics::ScanMetrics;
 use super::snapshot::Snapshot;
 use super::spec::ReadSpec;
-use crate::client::{Client, ReadSession, ReadSessionRequest};
+use crate::client::Client;
+use crate::client::read::session::{ReadSession, ReadSessionRequest};
 use crate::error::{Error, ErrorKind, Result};
 use crate::options::ScanOptions;
 use crate::types::TableRef;
@@ -28,7 +29,7 @@ const SESSION_LIFETIME: TimeDelta = TimeDelta::hours(6);
 /// What all executions of a scan have in common.
 #[derive(Debug)]
 pub(crate) struct Source {
-    pub(crate) client: Arc<Client>,
+    pub(crate) client: Client,
     pub(crate) table: TableRef,
     pub(crate) options: ScanOptions,
     pub(crate) snapshot: Arc<Snapshot>,
@@ -85,7 +86,7 @@ pub(crate) struct Execution {
 /// An open session.
 #[derive(Debug)]
 pub(crate) struct Opened {
-    pub(crate) session: Arc<ReadSession>,
+    pub(crate) session: ReadSession,
     pub(crate) alignment: Alignment,
     /// Streams that no partition has taken.
     queue: Mutex<VecDeque<String>>,
@@ -159,7 +160,7 @@ impl Execution {
             };
             request.snapshot_time = source
                 .snapshot
-                .time(self.number, async || {
+                .time(self.number, || async {
                     let session = create(source, spec, probe, metrics).await?;
                     server_time(&session)
                 })
@@ -167,17 +168,19 @@ impl Execution {
         }
         let session = create(source, spec, request, metrics).await?;
         check_cost(&session, source.options.max_bytes_scanned)?;
-        let estimate = |value: i64| usize::try_from(value).unwrap_or(0);
+        let estimate = |value: Option<u64>| {
+            value.map_or(0, |value| usize::try_from(value).unwrap_or(usize::MAX))
+        };
         metrics
             .estimated_bytes_scanned
-            .add(estimate(session.estimated_total_bytes_scanned));
+            .add(estimate(session.estimated_bytes_scanned()));
         metrics
             .estimated_rows
-            .add(estimate(session.estimated_row_count));
-        let alignment = Alignment::new(&spec.schema, &session.schema)?;
-        let queue = Mutex::new(session.streams.iter().cloned().collect());
+            .add(estimate(session.estimated_row_count()));
+        let alignment = Alignment::new(&spec.schema, session.schema())?;
+        let queue = Mutex::new(session.streams().iter().cloned().collect());
         Ok(Opened {
-            session: Arc::new(session),
+            session,
             alignment,
             queue,
         })
@@ -199,7 +202,7 @@ fn request(source: &Source, spec: &ReadSpec, partitions: usize) -> ReadSessionRe
     ReadSessionRequest {
         table: source.table.clone(),
         selected_fields: spec.selected_fields.clone(),
-        row_restriction: spec.restriction.text(),
+        row_restriction: text(spec.restriction.text()),
         max_stream_count: options.max_stream_count,
         preferred_min_stream_count: match options.max_stream_count {
             0 => preferred,
@@ -233,7 +236,7 @@ async fn create(
         return Err(refused);
     };
     let without = ReadSessionRequest {
-        row_restriction: without,
+        row_restriction: text(without),
         ..request
     };
     match source.client.create_read_session(&without).await {
@@ -256,20 +259,31 @@ async fn create(
 /// The service's clock when it created the session. Sessions expire exactly six
 /// hours later, which is the only time in the answer.
 fn server_time(session: &ReadSession) -> Result<DateTime<Utc>> {
-    let expires = session.expire_time.ok_or_else(|| {
+    let expires = session.expire_time().ok_or_else(|| {
         Error::data(
             "the service does not say when the read session expires, so the scans of one \
              statement cannot share a snapshot: set scan.snapshot_time",
         )
     })?;
-    Ok(expires - SESSION_LIFETIME)
+    Ok(DateTime::<Utc>::from(expires) - SESSION_LIFETIME)
+}
+
+/// None for no restriction.
+fn text(restriction: String) -> Option<String> {
+    (!restriction.is_empty()).then_some(restriction)
 }
 
 fn check_cost(session: &ReadSession, most: Option<u64>) -> Result<()> {
     let Some(most) = most else {
         return Ok(());
     };
-    let estimate = u64::try_from(session.estimated_total_bytes_scanned).unwrap_or(0);
+    let Some(estimate) = session.estimated_bytes_scanned() else {
+        return Err(Error::new(
+            ErrorKind::FailedPrecondition,
+            "the service gives no estimate to hold against scan.max_bytes_scanned: leave the \
+             option out to read all the same",
+        ));
+    };
     if estimate <= most {
         return Ok(());
     }

@@ -69,9 +69,13 @@ impl Snapshot {
     ///
     /// # Errors
     /// What `clock` fails with; the next caller then asks again.
-    pub(crate) async fn time<F>(&self, execution: usize, clock: F) -> Result<Option<DateTime<Utc>>>
+    pub(crate) async fn time<F>(
+        &self,
+        execution: usize,
+        clock: impl FnOnce() -> F,
+    ) -> Result<Option<DateTime<Utc>>>
     where
-        F: AsyncFnOnce() -> Result<DateTime<Utc>>,
+        F: Future<Output = Result<DateTime<Utc>>>,
     {
         if self.scans.load(Ordering::Relaxed) < 2 {
             return Ok(None);
@@ -109,7 +113,7 @@ mod tests {
         let alone = snapshots.join(statement(1), &table("t"));
         let _other_table = snapshots.join(statement(1), &table("u"));
         let _other_statement = snapshots.join(statement(2), &table("t"));
-        let time = alone.time(0, async || unreachable!("no clock is asked")).await;
+        let time = alone.time(0, || async { unreachable!("no clock is asked") }).await;
         assert_eq!(time.unwrap(), None);
     }
 
@@ -119,10 +123,10 @@ mod tests {
         let one = snapshots.join(statement(1), &table("t"));
         let two = snapshots.join(statement(1), &table("t"));
         let at = |seconds| DateTime::from_timestamp(seconds, 0).unwrap();
-        let first = one.time(0, async || Ok(at(10))).await.unwrap();
-        let second = two.time(0, async || Ok(at(20))).await.unwrap();
+        let first = one.time(0, || async { Ok(at(10)) }).await.unwrap();
+        let second = two.time(0, || async { Ok(at(20)) }).await.unwrap();
         assert_eq!((first, second), (Some(at(10)), Some(at(10))));
-        let again = two.time(1, async || Ok(at(30))).await.unwrap();
+        let again = two.time(1, || async { Ok(at(30)) }).await.unwrap();
         assert_eq!(again, Some(at(30)));
     }
 

@@ -4,17 +4,17 @@
 use std::sync::Arc;
 
 use datafusion::arrow::array::RecordBatch;
-use datafusion::arrow::datatypes::SchemaRef;
 use datafusion::error::DataFusionError;
 use datafusion::execution::{SendableRecordBatchStream, TaskContext};
 use datafusion::physical_plan::coop::cooperative;
 use datafusion::physical_plan::stream::RecordBatchStreamAdapter;
+use futures::stream::BoxStream;
 use futures::{Stream, StreamExt, TryStreamExt};
 
 use super::execution::{Execution, Opened, Source};
 use super::metrics::ScanMetrics;
 use super::spec::ReadSpec;
-use crate::client::{BatchStream, ReadStreamOptions};
+use crate::client::read::stream::{ReadCounters, ReadStreamOptions, StreamBatch};
 
 /// What a partition needs to read its share.
 #[derive(Debug)]
@@ -24,7 +24,11 @@ pub(crate) struct PartitionReader {
     pub(crate) execution: Arc<Execution>,
     pub(crate) partitions: usize,
     pub(crate) metrics: ScanMetrics,
+    /// What the client counts for this partition.
+    pub(crate) counters: Arc<ReadCounters>,
 }
+
+type BatchStream = BoxStream<'static, crate::error::Result<StreamBatch>>;
 
 /// Where a partition stands.
 enum Position {
@@ -73,18 +77,18 @@ impl PartitionReader {
             if self.execution.is_satisfied(self.spec.limit) {
                 return Ok(None);
             }
+            let opened = self
+                .execution
+                .opened(&self.source, &self.spec, self.partitions, &self.metrics)
+                .await?;
             position = match position {
                 Position::Between => {
-                    let opened = self
-                        .execution
-                        .opened(&self.source, &self.spec, self.partitions, &self.metrics)
-                        .await?;
                     match self.open_next(opened) {
                         Some(stream) => Position::Reading(stream),
                         None => return Ok(None),
                     }
                 }
-                Position::Reading(mut stream) => match self.receive(&mut stream).await? {
+                Position::Reading(mut stream) => match self.receive(opened, &mut stream).await? {
                     Some(batch) => Position::Slicing(stream, batch),
                     None => Position::Between,
                 },
@@ -110,9 +114,30 @@ impl PartitionReader {
         let name = opened.next_stream()?;
         self.metrics.streams.add(1);
         let options = ReadStreamOptions {
-            retry_max_attempts: self.source.options.retry_max_attempts,
-            idle_timeout: self.source.options.idle_timeout,
+            counters: Arc::clone(&self.counters),
+            ..ReadStreamOptions::from(&self.source.options)
         };
-        Some(self.source.client.read_stream(&opened.session, name, options))
+        let client = &self.source.client;
+        Some(client.read_stream(&opened.session, &name, 0, options))
+    }
+
+    /// The next batch of a stream, with the plan's columns.
+    async fn receive(
+        &self,
+        opened: &Opened,
+        stream: &mut BatchStream,
+    ) -> Result<Option<RecordBatch>, DataFusionError> {
+        let received = stream.next().await;
+        self.metrics.count(&self.counters);
+        let context = || format!("reading table {}", self.source.table);
+        match received.transpose().map_err(|error| error.with_context(context()))? {
+            Some(StreamBatch { batch, .. }) => {
+                let timer = self.metrics.baseline.elapsed_compute().timer();
+                let aligned = opened.alignment.apply(&batch);
+                timer.done();
+                Ok(Some(aligned.map_err(|error| error.with_context(context()))?))
+            }
+            None => Ok(None),
+        }
     }
 }

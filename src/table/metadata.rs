@@ -2,7 +2,7 @@
 
 use datafusion::arrow::datatypes::{DataType, Field as ArrowField, Schema, SchemaRef};
 
-use crate::client::{Table, TableKind};
+use crate::client::rest::model::{Table, TableKind};
 use crate::error::{Error, ErrorKind, Result};
 use crate::options::TimestampPrecision;
 use crate::types::{Field, FieldType, TableRef, TableSchema, arrow};

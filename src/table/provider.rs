@@ -13,7 +13,8 @@ use datafusion::logical_expr::{Expr, TableProviderFilterPushDown, TableType};
 use datafusion::physical_plan::ExecutionPlan;
 
 use super::metadata::LiveTable;
-use crate::client::{Client, TableKind};
+use crate::client::Client;
+use crate::client::rest::model::TableKind;
 use crate::error::{Error, ErrorKind, Result};
 use crate::filter::translate::translate;
 use crate::options::{BigQueryOptions, Options, RawOptions, ScanOptions};
@@ -27,7 +28,7 @@ use crate::types::TableRef;
 /// them again.
 #[derive(Debug)]
 pub struct BigQueryTable {
-    client: Arc<Client>,
+    client: Client,
     snapshots: Arc<Snapshots>,
     table: TableRef,
     /// What was said of this table; the session's defaults come later.
@@ -46,7 +47,7 @@ enum State {
 /// A table's parts, to make providers that share a client.
 #[derive(Debug, Clone)]
 pub(crate) struct TableContext {
-    pub(crate) client: Arc<Client>,
+    pub(crate) client: Client,
     pub(crate) snapshots: Arc<Snapshots>,
     /// Options under those of the session.
     pub(crate) options: RawOptions,
@@ -60,7 +61,7 @@ impl BigQueryTable {
     /// [`ErrorKind::NotFound`] when there is no such table;
     /// [`ErrorKind::Configuration`] for an option that is wrong; and whatever
     /// keeps the service from answering.
-    pub async fn open(client: Arc<Client>, table: TableRef, options: RawOptions) -> Result<Self> {
+    pub async fn open(client: Client, table: TableRef, options: RawOptions) -> Result<Self> {
         let context = TableContext {
             client,
             snapshots: Arc::default(),
@@ -103,7 +104,7 @@ impl BigQueryTable {
 
     fn with_state(context: &TableContext, table: TableRef, state: State) -> Self {
         Self {
-            client: Arc::clone(&context.client),
+            client: context.client.clone(),
             snapshots: Arc::clone(&context.snapshots),
             table,
             options: context.options.clone(),
@@ -224,7 +225,7 @@ impl TableProvider for BigQueryTable {
             ..options.scan
         };
         let source = Source {
-            client: Arc::clone(&self.client),
+            client: self.client.clone(),
             table: self.table.clone(),
             snapshot: self.snapshots.join(statement, &self.table),
             options: scan_options,

@@ -13,7 +13,7 @@ use crate::scan::Snapshots;
 /// way share one client, and with it connections and tokens.
 #[derive(Debug, Default)]
 pub(crate) struct Shared {
-    clients: Mutex<Vec<(ConnectionOptions, Arc<Client>)>>,
+    clients: Mutex<Vec<(ConnectionOptions, Client)>>,
     pub(crate) snapshots: Arc<Snapshots>,
 }
 
@@ -22,13 +22,13 @@ impl Shared {
     ///
     /// # Errors
     /// When the connection's options make no client.
-    pub(crate) fn client(&self, connection: &ConnectionOptions) -> Result<Arc<Client>> {
+    pub(crate) fn client(&self, connection: &ConnectionOptions) -> Result<Client> {
         let mut clients = self.clients.lock();
         if let Some((_, client)) = clients.iter().find(|(known, _)| known == connection) {
-            return Ok(Arc::clone(client));
+            return Ok(client.clone());
         }
-        let client = Arc::new(Client::new(connection)?);
-        clients.push((connection.clone(), Arc::clone(&client)));
+        let client = Client::new(connection)?;
+        clients.push((connection.clone(), client.clone()));
         Ok(client)
     }
 }
