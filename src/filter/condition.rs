@@ -158,11 +158,6 @@ impl Necessary {
     pub(crate) fn new(test: Test) -> Self {
         Self(test)
     }
-
-    /// The expression, to print it.
-    pub(crate) fn test(&self) -> &Test {
-        &self.0
-    }
 }
 
 /// One of the two, as known.

@@ -30,7 +30,6 @@ pub(crate) struct Literal(Value);
 /// The types that restrictions compare with.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) enum Value {
-    Bool(bool),
     Int64(i64),
     /// Finite.
     Float64(f64),
@@ -54,10 +53,6 @@ impl Literal {
     /// What is printed.
     pub(crate) fn value(&self) -> &Value {
         &self.0
-    }
-
-    pub(crate) fn bool(value: bool) -> Self {
-        Self(Value::Bool(value))
     }
 
     pub(crate) fn int64(value: i64) -> Self {

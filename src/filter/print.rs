@@ -72,8 +72,6 @@ fn escape(f: &mut fmt::Formatter<'_>, text: &str, quote: char) -> fmt::Result {
 impl fmt::Display for Literal {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self.value() {
-            Value::Bool(true) => f.write_str("TRUE"),
-            Value::Bool(false) => f.write_str("FALSE"),
             Value::Int64(value) => write!(f, "{value}"),
             // Shortest text that reads back as the same double, with a point or
             // an exponent so that it is a FLOAT64 and not an INT64 literal.

@@ -26,6 +26,13 @@ pub(crate) enum Claim {
 }
 
 /// One rule.
+#[cfg_attr(
+    not(test),
+    expect(
+        dead_code,
+        reason = "what a rule says about itself is run and printed by tests"
+    )
+)]
 pub(crate) struct Rule {
     /// What it is about, for people.
     pub(crate) expression: &'static str,
