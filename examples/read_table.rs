@@ -55,7 +55,10 @@ async fn make_table(server: &LocalBigQuery) -> Result<(), Box<dyn Error>> {
     let http = reqwest::Client::new();
     let project = format!("{}/bigquery/v2/projects/local", server.rest_endpoint());
     for (path, body) in [
-        ("datasets", r#"{"datasetReference": {"datasetId": "world"}}"#),
+        (
+            "datasets",
+            r#"{"datasetReference": {"datasetId": "world"}}"#,
+        ),
         (
             "datasets/world/tables",
             r#"{"tableReference": {"datasetId": "world", "tableId": "cities"}, "schema": {"fields": [

@@ -131,7 +131,10 @@ fn missing<'a>(what: &str, others: &str, names: impl Iterator<Item = &'a str>) -
         ),
         _ => format!("{others} are {}", names.join(", ")),
     };
-    Error::new(ErrorKind::NotFound, format!("{what} does not exist; {listed}"))
+    Error::new(
+        ErrorKind::NotFound,
+        format!("{what} does not exist; {listed}"),
+    )
 }
 
 #[async_trait]
@@ -177,7 +180,11 @@ mod tests {
 
     #[test]
     fn what_is_missing_is_named_with_what_there_is() {
-        let error = missing("table p.d.t", "the dataset's tables", ["b", "a"].into_iter());
+        let error = missing(
+            "table p.d.t",
+            "the dataset's tables",
+            ["b", "a"].into_iter(),
+        );
         assert_eq!(
             error.to_string(),
             "table p.d.t does not exist; the dataset's tables are a, b"

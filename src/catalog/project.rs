@@ -40,7 +40,10 @@ impl BigQueryCatalog {
                 let (client, id) = (client.clone(), id.clone());
                 Box::pin(async move {
                     let items = client.list_datasets(&id).await?;
-                    Ok(items.into_iter().map(|item| item.reference.dataset).collect())
+                    Ok(items
+                        .into_iter()
+                        .map(|item| item.reference.dataset)
+                        .collect())
                 })
             }),
         );
@@ -72,7 +75,10 @@ impl BigQueryCatalog {
         let mut datasets = self.datasets.lock();
         let entry = datasets.entry(name.to_string());
         Arc::clone(entry.or_insert_with(|| {
-            Arc::new(BigQueryDataset::new(Arc::clone(&self.project), name.to_string()))
+            Arc::new(BigQueryDataset::new(
+                Arc::clone(&self.project),
+                name.to_string(),
+            ))
         }))
     }
 }

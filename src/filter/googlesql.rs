@@ -181,9 +181,16 @@ impl Parser<'_> {
         }
         assert!(!negated, "NOT before {}", self.rest);
         for (operator, holds) in [
-            ("!=", (|order| order != Some(Ordering::Equal)) as fn(Option<Ordering>) -> bool),
-            ("<=", |order| matches!(order, Some(Ordering::Less | Ordering::Equal))),
-            (">=", |order| matches!(order, Some(Ordering::Greater | Ordering::Equal))),
+            (
+                "!=",
+                (|order| order != Some(Ordering::Equal)) as fn(Option<Ordering>) -> bool,
+            ),
+            ("<=", |order| {
+                matches!(order, Some(Ordering::Less | Ordering::Equal))
+            }),
+            (">=", |order| {
+                matches!(order, Some(Ordering::Greater | Ordering::Equal))
+            }),
             ("=", |order| order == Some(Ordering::Equal)),
             ("<", |order| order == Some(Ordering::Less)),
             (">", |order| order == Some(Ordering::Greater)),
@@ -245,7 +252,11 @@ impl Parser<'_> {
         }
         if self.take("b'") {
             let text = self.until('\'');
-            return Value::Bytes(text.chars().map(|c| u8::try_from(u32::from(c)).unwrap()).collect());
+            return Value::Bytes(
+                text.chars()
+                    .map(|c| u8::try_from(u32::from(c)).unwrap())
+                    .collect(),
+            );
         }
         if self.take("DATE") {
             let date: NaiveDate = self.quoted().parse().unwrap();
@@ -303,7 +314,8 @@ impl Parser<'_> {
                 '\\' => {
                     let (_, escaped) = characters.next().unwrap();
                     let mut code = |digits: usize| {
-                        let code: String = (0..digits).map(|_| characters.next().unwrap().1).collect();
+                        let code: String =
+                            (0..digits).map(|_| characters.next().unwrap().1).collect();
                         char::from_u32(u32::from_str_radix(&code, 16).unwrap()).unwrap()
                     };
                     text.push(match escaped {

@@ -31,31 +31,91 @@ use super::translate::translate;
 use crate::types::{Field, FieldType, Mode, TableSchema, TimestampDigits};
 
 const INTS: [i64; 11] = [
-    0, 1, -1, 2, 3, 5, 1 << 53, (1 << 53) + 1, -(1 << 53), i64::MAX, i64::MIN,
+    0,
+    1,
+    -1,
+    2,
+    3,
+    5,
+    1 << 53,
+    (1 << 53) + 1,
+    -(1 << 53),
+    i64::MAX,
+    i64::MIN,
 ];
 const FLOATS: [f64; 13] = [
-    0.0, -0.0, 1.5, -1.5, 2.0, 1e300, f64::MAX, f64::MIN, f64::INFINITY, f64::NEG_INFINITY,
-    f64::NAN, 5e-324, 3.0,
+    0.0,
+    -0.0,
+    1.5,
+    -1.5,
+    2.0,
+    1e300,
+    f64::MAX,
+    f64::MIN,
+    f64::INFINITY,
+    f64::NEG_INFINITY,
+    f64::NAN,
+    5e-324,
+    3.0,
 ];
 const TEXTS: [&str; 14] = [
-    "", "a", "A", "ab", "a_b", "a%b", "50%_x", "it's", "back\\slash", "line\nend", "\u{1}ctl",
-    "é漢🦀", "`tick` \"q\"", "\\",
+    "",
+    "a",
+    "A",
+    "ab",
+    "a_b",
+    "a%b",
+    "50%_x",
+    "it's",
+    "back\\slash",
+    "line\nend",
+    "\u{1}ctl",
+    "é漢🦀",
+    "`tick` \"q\"",
+    "\\",
 ];
 const BYTES: [&[u8]; 5] = [b"", b"\x00", b"'\\", b"\xff\x00", b"a"];
 const DATES: [i32; 10] = [
-    MIN_DATE, MIN_DATE + 1, -1, 0, 1, 19_782, 19_783, 19_813, MAX_DATE - 1, MAX_DATE,
+    MIN_DATE,
+    MIN_DATE + 1,
+    -1,
+    0,
+    1,
+    19_782,
+    19_783,
+    19_813,
+    MAX_DATE - 1,
+    MAX_DATE,
 ];
 /// Around 1970, 2024-03-01 and inside what nanoseconds reach.
 const MICROS: [i64; 14] = [
-    -86_400_000_001, -86_400_000_000, -3_600_000_001, -1, 0, 1, 999_999, 1_000_000,
-    1_709_251_199_999_999, 1_709_251_200_000_000, 1_709_251_200_000_001, 1_709_294_400_500_000,
-    1_711_929_600_000_000, 1_735_689_600_000_000,
+    -86_400_000_001,
+    -86_400_000_000,
+    -3_600_000_001,
+    -1,
+    0,
+    1,
+    999_999,
+    1_000_000,
+    1_709_251_199_999_999,
+    1_709_251_200_000_000,
+    1_709_251_200_000_001,
+    1_709_294_400_500_000,
+    1_711_929_600_000_000,
+    1_735_689_600_000_000,
 ];
 const EXTREMES: [i64; 4] = [MIN_MICROS, MIN_MICROS + 1, MAX_MICROS - 1, MAX_MICROS];
 const TIMES: [i64; 5] = [0, 1, 3_600_000_000, 3_723_500_000, 86_399_999_999];
 const NUMERICS: [i128; 9] = [
-    0, 1, -1, 1_500_000_000, -1_500_000_000, 12_000_000_000, 12_345_678_901,
-    99_999_999_999_999_999_999_999_999_999_999_999_999, 100_000_000,
+    0,
+    1,
+    -1,
+    1_500_000_000,
+    -1_500_000_000,
+    12_000_000_000,
+    12_345_678_901,
+    99_999_999_999_999_999_999_999_999_999_999_999_999,
+    100_000_000,
 ];
 
 fn table() -> TableSchema {
@@ -101,14 +161,23 @@ fn batch(random: &mut StdRng, extremes: Extremes) -> RecordBatch {
         ("f", Arc::new(Float64Array::from(column(random, &FLOATS)))),
         ("s", Arc::new(StringArray::from(column(random, &TEXTS)))),
         ("raw", Arc::new(BinaryArray::from(column(random, &BYTES)))),
-        ("flag", Arc::new(BooleanArray::from(column(random, &[true, false])))),
+        (
+            "flag",
+            Arc::new(BooleanArray::from(column(random, &[true, false]))),
+        ),
         ("d", Arc::new(Date32Array::from(column(random, &dates)))),
-        ("dt", Arc::new(TimestampMicrosecondArray::from(column(random, &micros)))),
+        (
+            "dt",
+            Arc::new(TimestampMicrosecondArray::from(column(random, &micros))),
+        ),
         (
             "ts",
             Arc::new(TimestampMicrosecondArray::from(column(random, &micros)).with_timezone("UTC")),
         ),
-        ("t", Arc::new(Time64MicrosecondArray::from(column(random, &TIMES)))),
+        (
+            "t",
+            Arc::new(Time64MicrosecondArray::from(column(random, &TIMES))),
+        ),
         (
             "num",
             Arc::new(
@@ -175,7 +244,9 @@ fn value(array: &ArrayRef, index: usize) -> Value {
             Value::Time(array.as_primitive::<Time64MicrosecondType>().value(index))
         }
         DataType::Timestamp(TimeUnit::Microsecond, zone) => {
-            let micros = array.as_primitive::<TimestampMicrosecondType>().value(index);
+            let micros = array
+                .as_primitive::<TimestampMicrosecondType>()
+                .value(index);
             match zone {
                 Some(_) => Value::Timestamp(micros),
                 None => Value::DateTime(micros),
@@ -203,7 +274,12 @@ fn quoted(text: &str) -> String {
 
 /// A value, and literals that it may be compared with.
 fn operand(random: &mut StdRng) -> (String, Vec<String>) {
-    let own = |items: &[&str]| items.iter().map(|item| item.to_string()).collect::<Vec<_>>();
+    let own = |items: &[&str]| {
+        items
+            .iter()
+            .map(|item| item.to_string())
+            .collect::<Vec<_>>()
+    };
     let micros: Vec<i64> = MICROS.to_vec();
     let instants = |zone: &str| -> Vec<String> {
         let arrow_zone = match zone {
@@ -212,7 +288,9 @@ fn operand(random: &mut StdRng) -> (String, Vec<String>) {
         };
         let mut all = Vec::new();
         for value in &micros {
-            all.push(format!("arrow_cast({value}, 'Timestamp(Microsecond, {arrow_zone})')"));
+            all.push(format!(
+                "arrow_cast({value}, 'Timestamp(Microsecond, {arrow_zone})')"
+            ));
             all.push(format!(
                 "arrow_cast({}, 'Timestamp(Nanosecond, {arrow_zone})')",
                 value * 1_000 + 1
@@ -238,18 +316,36 @@ fn operand(random: &mut StdRng) -> (String, Vec<String>) {
         2 => {
             let cast = pick(
                 random,
-                &["CAST(n AS DOUBLE)", "CAST(n AS DECIMAL(30, 3))", "TRY_CAST(n AS INT)"],
+                &[
+                    "CAST(n AS DOUBLE)",
+                    "CAST(n AS DECIMAL(30, 3))",
+                    "TRY_CAST(n AS INT)",
+                ],
             );
-            (cast.to_string(), own(&["2.5", "0", "-1", "1.0", "9007199254740992.0", "3"]))
+            (
+                cast.to_string(),
+                own(&["2.5", "0", "-1", "1.0", "9007199254740992.0", "3"]),
+            )
         }
         3 | 4 => (
             "f".to_string(),
             own(&[
-                "0.0", "-0.0", "1.5", "-1.5", "1e300", "CAST('NaN' AS DOUBLE)",
-                "CAST('inf' AS DOUBLE)", "CAST('-inf' AS DOUBLE)", "2", "5e-324",
+                "0.0",
+                "-0.0",
+                "1.5",
+                "-1.5",
+                "1e300",
+                "CAST('NaN' AS DOUBLE)",
+                "CAST('inf' AS DOUBLE)",
+                "CAST('-inf' AS DOUBLE)",
+                "2",
+                "5e-324",
             ]),
         ),
-        5 | 6 => ("s".to_string(), TEXTS.iter().map(|text| quoted(text)).collect()),
+        5 | 6 => (
+            "s".to_string(),
+            TEXTS.iter().map(|text| quoted(text)).collect(),
+        ),
         7 => (
             "raw".to_string(),
             own(&["X''", "X'00'", "X'275c'", "X'ff00'", "X'61'"]),
@@ -269,7 +365,9 @@ fn operand(random: &mut StdRng) -> (String, Vec<String>) {
         14 => {
             let unit = pick(
                 random,
-                &["second", "minute", "hour", "day", "week", "month", "quarter", "year"],
+                &[
+                    "second", "minute", "hour", "day", "week", "month", "quarter", "year",
+                ],
             );
             match random.random_bool(0.5) {
                 true => (format!("date_trunc('{unit}', ts)"), instants("UTC")),
@@ -278,7 +376,10 @@ fn operand(random: &mut StdRng) -> (String, Vec<String>) {
         }
         15 => {
             let unit = pick(random, &["Second", "Millisecond", "Nanosecond"]);
-            (format!("arrow_cast(dt, 'Timestamp({unit}, None)')"), instants(""))
+            (
+                format!("arrow_cast(dt, 'Timestamp({unit}, None)')"),
+                instants(""),
+            )
         }
         16 => {
             let literals = TIMES
@@ -290,7 +391,12 @@ fn operand(random: &mut StdRng) -> (String, Vec<String>) {
         17 => (
             "num".to_string(),
             own(&[
-                "0", "1.5", "-1.5", "12", "12.345678901", "CAST('0.0000000005' AS DECIMAL(20, 10))",
+                "0",
+                "1.5",
+                "-1.5",
+                "12",
+                "12.345678901",
+                "CAST('0.0000000005' AS DECIMAL(20, 10))",
                 "0.1",
             ]),
         ),
@@ -308,13 +414,19 @@ fn operand(random: &mut StdRng) -> (String, Vec<String>) {
 
 fn atom(random: &mut StdRng) -> String {
     if random.random_ratio(1, 8) {
-        let tests = ["flag", "NOT flag", "flag = TRUE", "flag <> TRUE", "flag IS UNKNOWN"];
+        let tests = [
+            "flag",
+            "NOT flag",
+            "flag = TRUE",
+            "flag <> TRUE",
+            "flag IS UNKNOWN",
+        ];
         return pick(random, &tests).to_string();
     }
     if random.random_ratio(1, 6) {
         let patterns = [
-            "a%", "%b", "%a%", "a_b", "a\\_b", "50\\%%", "%\\\\%", "_", "__", "%'%", "é_🦀", "%\n%",
-            "a%b", "\\",
+            "a%", "%b", "%a%", "a_b", "a\\_b", "50\\%%", "%\\\\%", "_", "__", "%'%", "é_🦀",
+            "%\n%", "a%b", "\\",
         ];
         let pattern = quoted(pick(random, &patterns));
         let text = quoted(TEXTS.choose(random).unwrap());
@@ -397,7 +509,13 @@ async fn what_datafusion_keeps_the_restriction_accepts() {
         evaluated += 1;
         let kept: Vec<usize> = kept
             .iter()
-            .flat_map(|batch| batch.column(0).as_primitive::<Int64Type>().values().to_vec())
+            .flat_map(|batch| {
+                batch
+                    .column(0)
+                    .as_primitive::<Int64Type>()
+                    .values()
+                    .to_vec()
+            })
             .map(|id| usize::try_from(id).unwrap())
             .collect();
         let filters = offered_by(batch.schema(), &predicate).await;

@@ -546,7 +546,12 @@ fn document() -> String {
     let code = |text: &str| format!("<code>{}</code>", cell(text).replace('<', "&lt;"));
     for rule in RULES {
         let column = |pick: fn(&(&str, &str)) -> String| {
-            let cells: Vec<_> = rule.examples.iter().map(pick).map(|text| code(&text)).collect();
+            let cells: Vec<_> = rule
+                .examples
+                .iter()
+                .map(pick)
+                .map(|text| code(&text))
+                .collect();
             cells.join("<br>")
         };
         let claim = match rule.claim {
@@ -572,5 +577,8 @@ fn the_document_prints_the_rules() {
         std::fs::write(path, &wanted).unwrap();
     }
     let found = std::fs::read_to_string(path).unwrap_or_default();
-    assert!(found == wanted, "docs/filters.md is not what the rules say: run with UPDATE_DOCS=1");
+    assert!(
+        found == wanted,
+        "docs/filters.md is not what the rules say: run with UPDATE_DOCS=1"
+    );
 }

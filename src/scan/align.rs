@@ -100,8 +100,10 @@ fn relabel(array: &ArrayRef, to: &DataType) -> Result<ArrayRef> {
         return Ok(Arc::clone(array));
     }
     let failed = |error| {
-        Error::data(format!("a nested column does not fit its type {to}: {error}"))
-            .with_source(error)
+        Error::data(format!(
+            "a nested column does not fit its type {to}: {error}"
+        ))
+        .with_source(error)
     };
     match (array.data_type(), to) {
         (DataType::Struct(_), DataType::Struct(fields)) => {
@@ -168,7 +170,10 @@ mod tests {
             ],
         )
         .unwrap();
-        let aligned = Alignment::new(&plan, &session).unwrap().apply(&batch).unwrap();
+        let aligned = Alignment::new(&plan, &session)
+            .unwrap()
+            .apply(&batch)
+            .unwrap();
         assert_eq!(aligned.schema(), plan);
         assert_eq!(aligned.column(0).as_string::<i32>().value(0), "x");
     }
@@ -182,7 +187,10 @@ mod tests {
         )
         .unwrap();
         let plan = schema(vec![]);
-        let aligned = Alignment::new(&plan, &session).unwrap().apply(&batch).unwrap();
+        let aligned = Alignment::new(&plan, &session)
+            .unwrap()
+            .apply(&batch)
+            .unwrap();
         assert_eq!((aligned.num_rows(), aligned.num_columns()), (3, 0));
     }
 
@@ -197,16 +205,27 @@ mod tests {
                 Field::new("x", DataType::Int64, nullable).with_metadata(metadata),
             ])
         };
-        let session = schema(vec![Field::new("s", DataType::Struct(inner(true, &[])), true)]);
+        let session = schema(vec![Field::new(
+            "s",
+            DataType::Struct(inner(true, &[])),
+            true,
+        )]);
         let planned = inner(false, &[("k", "v")]);
-        let plan = schema(vec![Field::new("s", DataType::Struct(planned.clone()), true)]);
+        let plan = schema(vec![Field::new(
+            "s",
+            DataType::Struct(planned.clone()),
+            true,
+        )]);
         let values = StructArray::new(
             inner(true, &[]),
             vec![Arc::new(Int64Array::from(vec![7]))],
             None,
         );
         let batch = RecordBatch::try_new(Arc::clone(&session), vec![Arc::new(values)]).unwrap();
-        let aligned = Alignment::new(&plan, &session).unwrap().apply(&batch).unwrap();
+        let aligned = Alignment::new(&plan, &session)
+            .unwrap()
+            .apply(&batch)
+            .unwrap();
         assert_eq!(aligned.column(0).data_type(), &DataType::Struct(planned));
     }
 

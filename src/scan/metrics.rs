@@ -91,10 +91,22 @@ impl ScanMetrics {
         }
         let mut seen = self.counted.lock();
         more(&self.received_rows, &mut seen.rows, counters.rows());
-        more(&self.wire_bytes, &mut seen.wire_bytes, counters.wire_bytes());
-        more(&self.reconnects, &mut seen.reconnects, counters.reconnects());
+        more(
+            &self.wire_bytes,
+            &mut seen.wire_bytes,
+            counters.wire_bytes(),
+        );
+        more(
+            &self.reconnects,
+            &mut seen.reconnects,
+            counters.reconnects(),
+        );
         longer(&self.wait_time, &mut seen.wait_time, counters.wait_time());
-        longer(&self.decode_time, &mut seen.decode_time, counters.decode_time());
+        longer(
+            &self.decode_time,
+            &mut seen.decode_time,
+            counters.decode_time(),
+        );
         let throttled = usize::try_from(counters.throttle_percent()).unwrap_or(usize::MAX);
         self.throttle_percent.set(throttled);
     }

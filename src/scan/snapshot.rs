@@ -113,7 +113,9 @@ mod tests {
         let alone = snapshots.join(statement(1), &table("t"));
         let _other_table = snapshots.join(statement(1), &table("u"));
         let _other_statement = snapshots.join(statement(2), &table("t"));
-        let time = alone.time(0, || async { unreachable!("no clock is asked") }).await;
+        let time = alone
+            .time(0, || async { unreachable!("no clock is asked") })
+            .await;
         assert_eq!(time.unwrap(), None);
     }
 

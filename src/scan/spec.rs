@@ -100,10 +100,7 @@ fn cheapest(table: &TableSchema) -> Option<&Field> {
             FieldType::BigNumeric(_) => 32,
             FieldType::String | FieldType::Bytes => 64,
             FieldType::Json | FieldType::Geography => 256,
-            FieldType::Struct(fields) => fields
-                .iter()
-                .map(size)
-                .fold(0, usize::saturating_add),
+            FieldType::Struct(fields) => fields.iter().map(size).fold(0, usize::saturating_add),
             FieldType::Unsupported(_) => usize::MAX,
         };
         match field.mode {
@@ -156,7 +153,10 @@ mod tests {
 
     #[test]
     fn the_projection_is_what_is_selected() {
-        assert_eq!(spec(Some(&[1]), &[], Pushdown::Filters).selected_fields, ["n"]);
+        assert_eq!(
+            spec(Some(&[1]), &[], Pushdown::Filters).selected_fields,
+            ["n"]
+        );
         assert_eq!(
             spec(None, &[], Pushdown::Filters).selected_fields,
             ["name", "n", "flag"]
@@ -165,7 +165,10 @@ mod tests {
 
     #[test]
     fn filters_are_said_or_stay() {
-        let filters = [col("n").gt(lit(5_i64)), (col("n") + lit(1_i64)).gt(lit(5_i64))];
+        let filters = [
+            col("n").gt(lit(5_i64)),
+            (col("n") + lit(1_i64)).gt(lit(5_i64)),
+        ];
         let pushed = spec(None, &filters, Pushdown::Filters);
         assert_eq!(pushed.restriction.text(), "(`n` > 5)");
         assert_eq!(pushed.local_filters, ["n + Int64(1) > Int64(5)"]);

@@ -82,12 +82,10 @@ impl PartitionReader {
                 .opened(&self.source, &self.spec, self.partitions, &self.metrics)
                 .await?;
             position = match position {
-                Position::Between => {
-                    match self.open_next(opened) {
-                        Some(stream) => Position::Reading(stream),
-                        None => return Ok(None),
-                    }
-                }
+                Position::Between => match self.open_next(opened) {
+                    Some(stream) => Position::Reading(stream),
+                    None => return Ok(None),
+                },
                 Position::Reading(mut stream) => match self.receive(opened, &mut stream).await? {
                     Some(batch) => Position::Slicing(stream, batch),
                     None => Position::Between,
@@ -130,12 +128,17 @@ impl PartitionReader {
         let received = stream.next().await;
         self.metrics.count(&self.counters);
         let context = || format!("reading table {}", self.source.table);
-        match received.transpose().map_err(|error| error.with_context(context()))? {
+        match received
+            .transpose()
+            .map_err(|error| error.with_context(context()))?
+        {
             Some(StreamBatch { batch, .. }) => {
                 let timer = self.metrics.baseline.elapsed_compute().timer();
                 let aligned = opened.alignment.apply(&batch);
                 timer.done();
-                Ok(Some(aligned.map_err(|error| error.with_context(context()))?))
+                Ok(Some(
+                    aligned.map_err(|error| error.with_context(context()))?,
+                ))
             }
             None => Ok(None),
         }

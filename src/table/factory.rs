@@ -25,7 +25,11 @@ impl BigQueryTableFactory {
         Self { shared }
     }
 
-    async fn table(&self, session: &dyn Session, command: &CreateExternalTable) -> Result<BigQueryTable> {
+    async fn table(
+        &self,
+        session: &dyn Session,
+        command: &CreateExternalTable,
+    ) -> Result<BigQueryTable> {
         refuse_clauses(command)?;
         let own = RawOptions::from_pairs(&command.options)?;
         let defaults = session

@@ -98,9 +98,7 @@ impl LiveTable {
 fn collate(field: &mut Field, collation: &str) {
     match &mut field.field_type {
         FieldType::String => {
-            field
-                .collation
-                .get_or_insert_with(|| collation.to_string());
+            field.collation.get_or_insert_with(|| collation.to_string());
         }
         FieldType::Struct(fields) => {
             for field in fields {

@@ -75,7 +75,11 @@ impl BigQueryTable {
         let precision = Options::resolve(&context.options)?.scan.timestamp_precision;
         let found = context.client.get_table(&table).await?;
         let live = LiveTable::new(table.clone(), found, precision);
-        Ok(Self::with_state(context, table, State::Live(Box::new(live))))
+        Ok(Self::with_state(
+            context,
+            table,
+            State::Live(Box::new(live)),
+        ))
     }
 
     /// The live table, or one still to be created with `declared` columns.
@@ -133,19 +137,20 @@ impl BigQueryTable {
         let live = match &self.state {
             State::Live(live) => live.as_ref().clone(),
             State::Declared(declared) => {
-                let found = self.client.get_table(&self.table).await.map_err(|error| {
-                    match error.kind() {
-                        ErrorKind::NotFound => Error::new(
-                            ErrorKind::NotFound,
-                            format!(
-                                "table {} does not exist yet: its first INSERT creates it",
-                                self.table
-                            ),
-                        )
-                        .with_source(error),
-                        _ => error,
-                    }
-                })?;
+                let found =
+                    self.client.get_table(&self.table).await.map_err(|error| {
+                        match error.kind() {
+                            ErrorKind::NotFound => Error::new(
+                                ErrorKind::NotFound,
+                                format!(
+                                    "table {} does not exist yet: its first INSERT creates it",
+                                    self.table
+                                ),
+                            )
+                            .with_source(error),
+                            _ => error,
+                        }
+                    })?;
                 let precision = options.scan.timestamp_precision;
                 let live = LiveTable::new(self.table.clone(), found, precision);
                 live.check_declared(declared)?;
@@ -170,7 +175,9 @@ impl BigQueryTable {
 fn same_columns(live: &SchemaRef, declared: &SchemaRef) -> bool {
     live.fields().len() == declared.fields().len()
         && live.fields().iter().zip(declared.fields()).all(|(a, b)| {
-            a.name() == b.name() && a.data_type() == b.data_type() && a.is_nullable() == b.is_nullable()
+            a.name() == b.name()
+                && a.data_type() == b.data_type()
+                && a.is_nullable() == b.is_nullable()
         })
 }
 
@@ -243,7 +250,10 @@ impl TableProvider for BigQueryTable {
         filters: &[&Expr],
     ) -> DataFusionResult<Vec<TableProviderFilterPushDown>> {
         let State::Live(live) = &self.state else {
-            return Ok(vec![TableProviderFilterPushDown::Unsupported; filters.len()]);
+            return Ok(vec![
+                TableProviderFilterPushDown::Unsupported;
+                filters.len()
+            ]);
         };
         // Never Exact: a restriction that the service refuses is dropped when
         // the session opens, and then only the engine's filter remains.
@@ -273,7 +283,10 @@ impl TableProvider for BigQueryTable {
         _: Arc<dyn ExecutionPlan>,
         _: InsertOp,
     ) -> DataFusionResult<Arc<dyn ExecutionPlan>> {
-        not_impl_err!("this version reads BigQuery tables and does not write {}", self.table)
+        not_impl_err!(
+            "this version reads BigQuery tables and does not write {}",
+            self.table
+        )
     }
 }
 

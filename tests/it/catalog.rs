@@ -22,7 +22,9 @@ async fn server() -> Server {
     server
         .create_table("other", "orders from 2023", fields(), vec![json!({"a": 4})])
         .await;
-    server.create_view("other", "v", "SELECT a FROM `demo.other.t`").await;
+    server
+        .create_view("other", "v", "SELECT a FROM `demo.other.t`")
+        .await;
     server
 }
 
@@ -47,8 +49,17 @@ async fn what_is_missing_is_named() {
     let server = server().await;
     let context = server.session(1);
     for (table, parts) in [
-        ("bq.other.nothing", ["table demo.other.nothing does not exist", "orders from 2023, t, v"]),
-        ("bq.nowhere.t", ["dataset demo.nowhere does not exist", "MyData, other"]),
+        (
+            "bq.other.nothing",
+            [
+                "table demo.other.nothing does not exist",
+                "orders from 2023, t, v",
+            ],
+        ),
+        (
+            "bq.nowhere.t",
+            ["dataset demo.nowhere does not exist", "MyData, other"],
+        ),
     ] {
         let error = error(&context, &format!("SELECT * FROM {table}")).await;
         let error = error.to_string();
@@ -107,6 +118,10 @@ async fn a_default_catalog_and_schema() {
     ] {
         context.sql(statement).await.unwrap();
     }
-    let rows = text(&context, "WITH c AS (SELECT a FROM orders) SELECT a + 1 AS b FROM c").await;
+    let rows = text(
+        &context,
+        "WITH c AS (SELECT a FROM orders) SELECT a + 1 AS b FROM c",
+    )
+    .await;
     assert!(rows.contains("| 2 |"), "{rows}");
 }

@@ -94,7 +94,12 @@ async fn a_table_that_does_not_exist_yet() {
         .sql("CREATE EXTERNAL TABLE n (a BIGINT) STORED AS BIGQUERY LOCATION 'demo.d.new'")
         .await
         .unwrap();
-    refused(&context, "SELECT * FROM n", &["demo.d.new", "does not exist yet"]).await;
+    refused(
+        &context,
+        "SELECT * FROM n",
+        &["demo.d.new", "does not exist yet"],
+    )
+    .await;
     let fields = json!([{"name": "a", "type": "INTEGER"}]);
     server
         .create_table("d", "new", fields, vec![json!({"a": 5})])

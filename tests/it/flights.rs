@@ -2,8 +2,8 @@
 //! files themselves.
 
 use datafusion::arrow::array::RecordBatch;
-use datafusion::arrow::compute::{concat_batches, lexsort_to_indices, take_record_batch};
 use datafusion::arrow::compute::{SortColumn, cast};
+use datafusion::arrow::compute::{concat_batches, lexsort_to_indices, take_record_batch};
 use datafusion::arrow::datatypes::DataType;
 use datafusion::prelude::{ParquetReadOptions, SessionConfig, SessionContext};
 
@@ -25,8 +25,10 @@ fn sorted(batches: &[RecordBatch]) -> RecordBatch {
 }
 
 async fn parquet() -> SessionContext {
-    let config = SessionConfig::new()
-        .set_bool("datafusion.execution.parquet.schema_force_view_types", false);
+    let config = SessionConfig::new().set_bool(
+        "datafusion.execution.parquet.schema_force_view_types",
+        false,
+    );
     let context = SessionContext::new_with_config(config);
     for table in FLIGHTS_TABLES {
         let path = parquet_path(table);
@@ -56,7 +58,12 @@ async fn every_value_is_the_originals() {
             // The file's INT32 is INT64 in BigQuery, and so on; the values are the same.
             let expected = cast(expected, column.data_type()).unwrap();
             assert_ne!(column.data_type(), &DataType::Null);
-            assert_eq!(column.as_ref(), expected.as_ref(), "{table}.{}", field.name());
+            assert_eq!(
+                column.as_ref(),
+                expected.as_ref(),
+                "{table}.{}",
+                field.name()
+            );
         }
         compared += read.num_rows();
     }
@@ -92,9 +99,11 @@ async fn queries_give_the_originals_rows() {
          r.month AND l.day = r.day WHERE l.month = 1 AND l.day = 1 AND l.origin = 'JFK'",
     ] {
         let spelled = |prefix: &str| {
-            FLIGHTS_TABLES.iter().fold(query.to_string(), |query, table| {
-                query.replace(&format!("{{{table}}}"), &format!("{prefix}{table}"))
-            })
+            FLIGHTS_TABLES
+                .iter()
+                .fold(query.to_string(), |query, table| {
+                    query.replace(&format!("{{{table}}}"), &format!("{prefix}{table}"))
+                })
         };
         let read = text(&bigquery, &spelled("bq.nycflights13.")).await;
         let original = text(&parquet, &spelled("")).await;
@@ -108,7 +117,11 @@ async fn a_local_file_joins() {
     let bigquery = server.session(2);
     let options = ParquetReadOptions::default();
     bigquery
-        .register_parquet("airlines", parquet_path("airlines").to_str().unwrap(), options)
+        .register_parquet(
+            "airlines",
+            parquet_path("airlines").to_str().unwrap(),
+            options,
+        )
         .await
         .unwrap();
     let query = |airlines: &str| {

@@ -165,7 +165,10 @@ pub fn parquet_path(table: &str) -> PathBuf {
 
 /// The rows of a query.
 pub async fn rows(context: &SessionContext, sql: &str) -> Vec<RecordBatch> {
-    let frame = context.sql(sql).await.unwrap_or_else(|e| panic!("{sql}: {e}"));
+    let frame = context
+        .sql(sql)
+        .await
+        .unwrap_or_else(|e| panic!("{sql}: {e}"));
     frame
         .collect()
         .await
@@ -209,15 +212,24 @@ pub fn metric(plan: &Arc<dyn ExecutionPlan>, name: &str) -> usize {
         _ => 0,
     };
     let children = plan.children();
-    own + children.into_iter().map(|child| metric(child, name)).sum::<usize>()
+    own + children
+        .into_iter()
+        .map(|child| metric(child, name))
+        .sum::<usize>()
 }
 
 /// The one BigQuery scan in a plan, as EXPLAIN shows it.
 pub fn scan_line(plan: &Arc<dyn ExecutionPlan>) -> String {
     use datafusion::physical_plan::displayable;
     let text = displayable(plan.as_ref()).indent(false).to_string();
-    let mut lines = text.lines().filter(|line| line.contains("BigQueryScanExec"));
-    let line = lines.next().expect("the plan has a scan").trim().to_string();
+    let mut lines = text
+        .lines()
+        .filter(|line| line.contains("BigQueryScanExec"));
+    let line = lines
+        .next()
+        .expect("the plan has a scan")
+        .trim()
+        .to_string();
     assert_eq!(lines.next(), None, "{text}");
     line
 }

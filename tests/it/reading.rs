@@ -44,7 +44,13 @@ fn row(id: i64) -> Value {
 fn ids(batches: &[RecordBatch]) -> Vec<i64> {
     let mut ids: Vec<i64> = batches
         .iter()
-        .flat_map(|batch| batch.column(0).as_primitive::<Int64Type>().values().to_vec())
+        .flat_map(|batch| {
+            batch
+                .column(0)
+                .as_primitive::<Int64Type>()
+                .values()
+                .to_vec()
+        })
         .collect();
     ids.sort_unstable();
     ids
@@ -55,7 +61,11 @@ async fn only_what_is_needed_is_asked_for() {
     let server = Server::start(1 << 20).await;
     numbered(&server, 20).await;
     let context = server.session(2);
-    let plan = plan(&context, "SELECT id FROM bq.d.t WHERE flag AND \"Name\" <> 'x'").await;
+    let plan = plan(
+        &context,
+        "SELECT id FROM bq.d.t WHERE flag AND \"Name\" <> 'x'",
+    )
+    .await;
     assert_eq!(
         scan_line(&plan),
         "BigQueryScanExec: table=demo.d.t, selected_fields=[id, Name, flag], \
@@ -83,8 +93,14 @@ async fn c03_counting_reads_one_cheap_column() {
     numbered(&server, 100).await;
     let context = server.session(2);
     let count = plan(&context, "SELECT count(*) FROM bq.d.t").await;
-    assert!(scan_line(&count).contains("selected_fields=[flag]"), "{}", scan_line(&count));
-    let batches = collect(Arc::clone(&count), context.task_ctx()).await.unwrap();
+    assert!(
+        scan_line(&count).contains("selected_fields=[flag]"),
+        "{}",
+        scan_line(&count)
+    );
+    let batches = collect(Arc::clone(&count), context.task_ctx())
+        .await
+        .unwrap();
     assert_eq!(ids(&batches), [100]);
 }
 
@@ -137,7 +153,11 @@ async fn streams_are_shared_by_the_partitions() {
     let server = Server::with_flights(1 << 18).await;
     for partitions in [1, 2, 7] {
         let context = server.session(partitions);
-        let plan = plan(&context, "SELECT flight, distance FROM bq.nycflights13.flights").await;
+        let plan = plan(
+            &context,
+            "SELECT flight, distance FROM bq.nycflights13.flights",
+        )
+        .await;
         assert_eq!(run(&context, &plan).await, 336_776);
         assert_eq!(metric(&plan, "sessions"), 1);
         assert!(metric(&plan, "streams") > 3, "{}", metric(&plan, "streams"));
@@ -163,12 +183,24 @@ async fn a_plan_can_be_executed_again() {
 async fn a_limit_ends_the_reading() {
     let server = Server::with_flights(1 << 18).await;
     let context = server.session(4);
-    let limited = plan(&context, "SELECT flight FROM bq.nycflights13.flights LIMIT 10").await;
-    assert!(scan_line(&limited).contains("limit=10"), "{}", scan_line(&limited));
+    let limited = plan(
+        &context,
+        "SELECT flight FROM bq.nycflights13.flights LIMIT 10",
+    )
+    .await;
+    assert!(
+        scan_line(&limited).contains("limit=10"),
+        "{}",
+        scan_line(&limited)
+    );
     assert_eq!(run(&context, &limited).await, 10);
     let received = metric(&limited, "received_rows");
     assert!(received < 336_776, "{received}");
-    let none = plan(&context, "SELECT flight FROM bq.nycflights13.flights LIMIT 0").await;
+    let none = plan(
+        &context,
+        "SELECT flight FROM bq.nycflights13.flights LIMIT 0",
+    )
+    .await;
     assert_eq!(run(&context, &none).await, 0);
 }
 
@@ -193,7 +225,10 @@ async fn h01_h03_nothing_to_read_is_no_error() {
     let nothing = plan(&context, "SELECT a FROM bq.d.empty").await;
     assert_eq!(run(&context, &nothing).await, 0);
     assert_eq!(metric(&nothing, "streams"), 0);
-    assert_eq!(ids(&rows(&context, "SELECT count(*) FROM bq.d.empty").await), [0]);
+    assert_eq!(
+        ids(&rows(&context, "SELECT count(*) FROM bq.d.empty").await),
+        [0]
+    );
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -278,7 +313,9 @@ async fn a_join_and_a_dropped_query_leave_the_session_usable() {
     let mut stream = frame.execute_stream().await.unwrap();
     assert!(stream.next().await.unwrap().is_ok());
     drop(stream);
-    assert!(text(&context, "SELECT count(*) FROM bq.nycflights13.flights")
-        .await
-        .contains("336776"));
+    assert!(
+        text(&context, "SELECT count(*) FROM bq.nycflights13.flights")
+            .await
+            .contains("336776")
+    );
 }
