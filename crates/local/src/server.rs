@@ -188,6 +188,7 @@ fn spawn_upkeep(service: &Arc<Service>, stop: &CancellationToken) -> JoinHandle<
             service.jobs.forget_old();
             let service = Arc::clone(&service);
             let done = tokio::task::spawn_blocking(move || {
+                service.store.expire_partitions()?;
                 service.store.forget_old_versions()?;
                 service.store.compact()
             });

@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use arrow::array::RecordBatch;
+use arrow::datatypes::SchemaRef;
 use axum::Router;
 use axum::extract::{Path, State};
 use axum::routing::{get, post};
@@ -16,7 +17,8 @@ use crate::error::{Result, ServiceError};
 use crate::schema::{Field, FieldType, TableSchema, adapt_batch, arrow_schema};
 use crate::server::Service;
 use crate::store::{Mutation, Rows, Segment, Snapshot, Table, TableKind, TableMeta, TableRef};
-use crate::value::{TextOptions, TimestampText, rows};
+use crate::value::rows::PageWriter;
+use crate::value::{TextOptions, TimestampText};
 
 /// Most rows of one page.
 const MAX_ROWS: usize = 100_000;
@@ -64,28 +66,32 @@ fn data_list(table: &Table, partition: Option<&str>, params: &Params) -> RestRes
     readable(table.reference(), &meta)?;
     let options = text_options(params)?;
     let (snapshot, start) = cursor(table, params)?;
-    let batches = match partition {
-        Some(id) => snapshot.partition_rows(&meta, &meta.partition(id)?, Rows::Inside)?,
-        None => snapshot.batches()?,
-    };
-    let total: usize = batches.iter().map(RecordBatch::num_rows).sum();
     let wanted = params
         .number::<usize>("maxResults")?
         .unwrap_or(MAX_ROWS)
         .min(MAX_ROWS);
-    let (schema, batches) = match params.get("selectedFields") {
-        Some(fields) => {
-            let schema = select(&snapshot.schema, fields)?;
-            let target = arrow_schema(&schema);
-            let batches = batches
-                .iter()
-                .map(|batch| adapt_batch(batch, &target))
-                .collect::<Result<_>>()?;
-            (schema, batches)
-        }
-        None => (TableSchema::clone(&snapshot.schema), batches),
+    let schema = match params.get("selectedFields") {
+        Some(fields) => select(&snapshot.schema, fields)?,
+        None => TableSchema::clone(&snapshot.schema),
     };
-    let page = rows::page(&schema, &batches, start, wanted, MAX_PAGE_BYTES, options)?;
+    let target = arrow_schema(&schema);
+    let mut page = PageWriter::new(&schema, wanted, MAX_PAGE_BYTES, options);
+    let total = match partition {
+        Some(id) => {
+            let rows = snapshot.partition_rows(&meta, &meta.partition(id)?, Rows::Inside)?;
+            let mut skip = start;
+            for batch in &rows {
+                page.push(&adapt_batch(batch, &target)?, skip)?;
+                skip = skip.saturating_sub(batch.num_rows());
+            }
+            rows.iter().map(RecordBatch::num_rows).sum()
+        }
+        None => {
+            write_from(&snapshot, start, &target, &mut page)?;
+            snapshot.rows()
+        }
+    };
+    let page = page.finish()?;
     let next = start + page.count;
     let token = (next < total).then(|| {
         page::token(
@@ -100,6 +106,33 @@ fn data_list(table: &Table, partition: Option<&str>, params: &Params) -> RestRes
         page_token: token,
         rows: (page.count > 0).then_some(page.rows),
     }))
+}
+
+/// Writes rows `start..`, reading no more segments than the page needs.
+fn write_from(
+    snapshot: &Snapshot,
+    start: usize,
+    target: &SchemaRef,
+    page: &mut PageWriter,
+) -> Result<()> {
+    let mut skip = start;
+    for segment in &snapshot.segments {
+        if skip >= segment.rows() {
+            skip -= segment.rows();
+            continue;
+        }
+        for batch in segment.reader()? {
+            if page.is_full() {
+                return Ok(());
+            }
+            let batch = batch?;
+            if skip < batch.num_rows() {
+                page.push(&adapt_batch(&batch, target)?, skip)?;
+            }
+            skip = skip.saturating_sub(batch.num_rows());
+        }
+    }
+    Ok(())
 }
 
 /// Refuses relations that hold no rows of their own.

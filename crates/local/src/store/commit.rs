@@ -1,5 +1,6 @@
 //! The one way to change the state.
 
+use std::collections::HashMap;
 use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
@@ -8,6 +9,7 @@ use parking_lot::{Mutex, RwLock};
 
 use super::disk::{Disk, blocking};
 use super::mutation::Mutation;
+use super::partition_rows::Expiry;
 use super::reference::TableRef;
 use super::segment::Segment;
 use super::state::{State, micros_now, millis_now};
@@ -38,6 +40,16 @@ pub struct Store {
     last_commit: Mutex<i64>,
     /// Where changes are written before they are acknowledged.
     disk: Option<Disk>,
+    /// What is known of the partitions of each table, by incarnation.
+    expiries: Mutex<HashMap<u64, Checked>>,
+}
+
+/// When a table has to be looked at for expired partitions again: after a change
+/// of rows (commit time) or metadata (etag), or at a time.
+#[derive(Debug)]
+struct Checked {
+    seen: (i64, String),
+    next: Option<i64>,
 }
 
 impl Store {
@@ -48,6 +60,7 @@ impl Store {
             state: RwLock::new(State::default()),
             last_commit: Mutex::new(0),
             disk: None,
+            expiries: Mutex::default(),
         }
     }
 
@@ -61,6 +74,7 @@ impl Store {
             state: RwLock::new(opened.state),
             last_commit: Mutex::new(opened.last_commit),
             disk: Some(opened.disk),
+            expiries: Mutex::default(),
         })
     }
 
@@ -198,6 +212,36 @@ impl Store {
             }
             Ok((mutations, ()))
         })
+    }
+
+    /// Removes the rows of expired partitions.
+    pub fn expire_partitions(&self) -> Result<()> {
+        let tables: Vec<Arc<Table>> = self.read(|state| state.all_tables().cloned().collect());
+        let mut checked = std::mem::take(&mut *self.expiries.lock());
+        checked.retain(|incarnation, _| tables.iter().any(|t| t.incarnation() == *incarnation));
+        for table in tables {
+            let seen = (table.changed(), table.meta().etag.clone());
+            let known = checked.get(&table.incarnation());
+            if known.is_some_and(|known| {
+                known.seen == seen && known.next.is_none_or(|n| n > micros_now())
+            }) {
+                continue;
+            }
+            match table.expiry(micros_now())? {
+                Expiry::Later(next) => {
+                    checked.insert(table.incarnation(), Checked { seen, next });
+                }
+                Expiry::Now(removal) => self.commit(|state| {
+                    // Rows that came meanwhile are looked at next time.
+                    let same = state.table(table.reference()).is_some_and(|now| {
+                        now.incarnation() == table.incarnation() && now.changed() == seen.0
+                    });
+                    Ok((same.then_some(removal).into_iter().collect(), ()))
+                })?,
+            }
+        }
+        *self.expiries.lock() = checked;
+        Ok(())
     }
 
     /// Puts many small segments of a table together, as streaming leaves them.

@@ -1,13 +1,9 @@
 //! Partitions: where they begin, what they are called, and which specifications
 //! a table may have.
 
-use arrow::array::{Array, AsArray, BooleanArray, RecordBatch};
-use arrow::compute::filter_record_batch;
-use arrow::datatypes::{Date32Type, Int64Type, TimestampMicrosecondType};
-
-use super::table::{Snapshot, TableMeta};
+use super::table::TableMeta;
 use crate::error::{Result, ServiceError};
-use crate::schema::{Field, FieldType, Mode, adapt_batch};
+use crate::schema::{Field, FieldType, Mode};
 use crate::value::civil::{DAY_MICROS, date_from_ymd, days_of, ymd_from_date};
 
 /// Most partitions of a table.
@@ -359,104 +355,6 @@ impl TableMeta {
         }
         Ok(())
     }
-}
-
-/// Which rows of a table, seen from one partition.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Rows {
-    /// Those in it.
-    Inside,
-    /// All others.
-    Outside,
-}
-
-impl Snapshot {
-    /// The rows inside or outside of one partition, under the snapshot's schema.
-    pub fn partition_rows(
-        &self,
-        meta: &TableMeta,
-        partition: &Partition,
-        rows: Rows,
-    ) -> Result<Vec<RecordBatch>> {
-        let mut out = Vec::new();
-        for segment in &self.segments {
-            for batch in segment.batches()? {
-                let batch = adapt_batch(&batch, &self.arrow)?;
-                let inside = match meta.partitioning() {
-                    Partitioning::Ingestion(_) => {
-                        let whole = match partition {
-                            Partition::Time(start) => segment.partition() == Some(*start),
-                            Partition::Unpartitioned => segment.partition().is_none(),
-                            Partition::Range(_) | Partition::Null => false,
-                        };
-                        BooleanArray::from(vec![whole; batch.num_rows()])
-                    }
-                    Partitioning::Time(field, granularity) => {
-                        inside(&batch, field, partition, |micros| {
-                            Partition::Time(granularity.start(micros))
-                        })?
-                    }
-                    Partitioning::Range(field, start, end, interval) => {
-                        inside(&batch, field, partition, |value| {
-                            if (start..end).contains(&value) {
-                                let steps =
-                                    (i128::from(value) - i128::from(start)) / i128::from(interval);
-                                let first = i128::from(start) + steps * i128::from(interval);
-                                Partition::Range(i64::try_from(first).unwrap_or(start))
-                            } else {
-                                Partition::Unpartitioned
-                            }
-                        })?
-                    }
-                    Partitioning::None => BooleanArray::from(vec![false; batch.num_rows()]),
-                };
-                let kept = match rows {
-                    Rows::Inside => inside,
-                    Rows::Outside => BooleanArray::new(!inside.values(), None),
-                };
-                if kept.true_count() > 0 {
-                    out.push(filter_record_batch(&batch, &kept).map_err(|e| {
-                        ServiceError::internal(format!("rows of a partition: {e}"))
-                    })?);
-                }
-            }
-        }
-        Ok(out)
-    }
-}
-
-/// For each row whether the partitioning column puts it into `partition`.
-fn inside(
-    batch: &RecordBatch,
-    field: &Field,
-    partition: &Partition,
-    of: impl Fn(i64) -> Partition,
-) -> Result<BooleanArray> {
-    let column = batch.column_by_name(&field.name).ok_or_else(|| {
-        ServiceError::internal(format!(
-            "the partitioning column {} has no values",
-            field.name
-        ))
-    })?;
-    let values: Vec<Option<i64>> = if let Some(days) = column.as_primitive_opt::<Date32Type>() {
-        days.iter()
-            .map(|d| d.map(|d| i64::from(d) * DAY_MICROS))
-            .collect()
-    } else if let Some(micros) = column.as_primitive_opt::<TimestampMicrosecondType>() {
-        micros.iter().collect()
-    } else if let Some(integers) = column.as_primitive_opt::<Int64Type>() {
-        integers.iter().collect()
-    } else {
-        return Err(ServiceError::internal(format!(
-            "the partitioning column {} is held as {}",
-            field.name,
-            column.data_type()
-        )));
-    };
-    Ok(values
-        .into_iter()
-        .map(|value| Some(value.map_or(Partition::Null, &of) == *partition))
-        .collect())
 }
 
 #[cfg(test)]

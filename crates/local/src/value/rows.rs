@@ -104,8 +104,73 @@ pub struct Page {
     pub count: usize,
 }
 
-/// Writes rows `start..` of consecutive batches until `max_rows` rows or about
-/// `max_bytes` of JSON are written; at least one row if there is any.
+/// Writes a page from batches that are shown to it one after the other.
+#[derive(Debug)]
+pub struct PageWriter {
+    schema: TableSchema,
+    options: TextOptions,
+    max_rows: usize,
+    max_bytes: usize,
+    out: String,
+    count: usize,
+}
+
+impl PageWriter {
+    /// A page of at most `max_rows` rows and about `max_bytes` of JSON, but of at
+    /// least one row if there is any.
+    pub fn new(
+        schema: &TableSchema,
+        max_rows: usize,
+        max_bytes: usize,
+        options: TextOptions,
+    ) -> Self {
+        Self {
+            schema: schema.clone(),
+            options,
+            max_rows,
+            max_bytes,
+            out: String::from("["),
+            count: 0,
+        }
+    }
+
+    /// Whether no more rows fit.
+    pub fn is_full(&self) -> bool {
+        self.count >= self.max_rows || (self.count > 0 && self.out.len() >= self.max_bytes)
+    }
+
+    /// Writes rows `start..` of a batch, as far as they fit.
+    pub fn push(&mut self, batch: &RecordBatch, start: usize) -> Result<()> {
+        if self.is_full() || start >= batch.num_rows() {
+            return Ok(());
+        }
+        let mut writer = RowWriter::new(&self.schema, batch, self.options)?;
+        for row in start..batch.num_rows() {
+            if self.is_full() {
+                break;
+            }
+            if self.count > 0 {
+                self.out.push(',');
+            }
+            writer.write(row, &mut self.out);
+            self.count += 1;
+        }
+        Ok(())
+    }
+
+    /// The page.
+    pub fn finish(mut self) -> Result<Page> {
+        self.out.push(']');
+        let rows = RawValue::from_string(self.out)
+            .map_err(|e| ServiceError::internal(format!("rows are no JSON: {e}")))?;
+        Ok(Page {
+            rows,
+            count: self.count,
+        })
+    }
+}
+
+/// The page of rows `start..` of consecutive batches; see [`PageWriter::new`].
 pub fn page(
     schema: &TableSchema,
     batches: &[RecordBatch],
@@ -114,32 +179,14 @@ pub fn page(
     max_bytes: usize,
     options: TextOptions,
 ) -> Result<Page> {
-    let mut out = String::from("[");
-    let mut count = 0;
+    let mut page = PageWriter::new(schema, max_rows, max_bytes, options);
     let mut skip = start;
     for batch in batches {
-        if skip >= batch.num_rows() {
-            skip -= batch.num_rows();
-            continue;
-        }
-        if count >= max_rows || (count > 0 && out.len() >= max_bytes) {
+        if page.is_full() {
             break;
         }
-        let mut writer = RowWriter::new(schema, batch, options)?;
-        for row in skip..batch.num_rows() {
-            if count >= max_rows || (count > 0 && out.len() >= max_bytes) {
-                break;
-            }
-            if count > 0 {
-                out.push(',');
-            }
-            writer.write(row, &mut out);
-            count += 1;
-        }
-        skip = 0;
+        page.push(batch, skip)?;
+        skip = skip.saturating_sub(batch.num_rows());
     }
-    out.push(']');
-    let rows = RawValue::from_string(out)
-        .map_err(|e| ServiceError::internal(format!("rows are no JSON: {e}")))?;
-    Ok(Page { rows, count })
+    page.finish()
 }

@@ -188,3 +188,59 @@ async fn a_hundred_thousand_rows_arrive() {
         (&json!("100000"), &json!("800000"))
     );
 }
+
+#[tokio::test]
+async fn expired_partitions_are_removed() {
+    let local = Local::with_dataset().await;
+    let day = 86_400_000_000;
+    let today = bigquery_local::store::micros_now() / day * day;
+    let text = |micros| {
+        let mut text = String::new();
+        bigquery_local::value::civil::write_date(
+            bigquery_local::value::civil::days_of(micros),
+            &mut text,
+        );
+        text
+    };
+    let keep_three_days = json!((3_i64 * 86_400_000).to_string());
+    local
+        .table_with(
+            json!({"schema": {"fields": [{"name": "d", "type": "DATE"}]},
+            "timePartitioning": {"type": "DAY", "field": "d", "expirationMs": keep_three_days}}),
+        )
+        .await;
+    let (old, new) = (text(today - 3 * day), text(today - 2 * day));
+    local
+        .insert(&[
+            json!({"d": old}),
+            json!({"d": null}),
+            json!({"d": new}),
+            json!({"d": "1970-01-01"}),
+        ])
+        .await;
+    let store = &local.server.service().store;
+    // Once to remove, once to find nothing left.
+    store.expire_partitions().unwrap();
+    assert_eq!(local.first_column(DATA).await, ["NULL", new.as_str()]);
+    let version = local.get("datasets/d/tables/t").await.ok();
+    store.expire_partitions().unwrap();
+    assert_eq!(local.get("datasets/d/tables/t").await.ok(), version);
+
+    local.delete("datasets/d/tables/t").await.ok();
+    local
+        .table_with(
+            json!({"schema": {"fields": [{"name": "n", "type": "INTEGER"}]},
+            "timePartitioning": {"type": "DAY", "expirationMs": keep_three_days}}),
+        )
+        .await;
+    for (n, age) in [(1, 3), (2, 2), (3, 10)] {
+        let id = bigquery_local::store::Granularity::Day.id(today - age * day);
+        let rows = json!({"rows": [{"json": {"n": n}}]});
+        local
+            .post(&format!("datasets/d/tables/t${id}/insertAll"), rows)
+            .await
+            .ok();
+    }
+    store.expire_partitions().unwrap();
+    assert_eq!(local.first_column(DATA).await, ["2"]);
+}
