@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 
 use bigquery_local::LocalBigQuery;
-use dfbq::session::{Connection, Frontend};
+use dfbq::session::Frontend;
 use sqllogictest::{Runner, default_normalizer, default_validator, strict_column_validator};
 
 use crate::database::Database;
@@ -68,11 +68,11 @@ pub async fn run(
     task: Task,
     server: &LocalBigQuery,
 ) -> Result<(), Box<dyn std::error::Error>> {
-    let connection = Connection::local(server, dfbq::demo::PROJECT);
+    let options = dfbq::server::of_server(server)?;
     let mut runner = Runner::new(|| {
-        let connection = connection.clone();
+        let options = options.clone();
         async move {
-            let context = dfbq::session::open(&connection, Frontend::default())
+            let context = dfbq::session::open(options, Frontend::default())
                 .await?
                 .context;
             // Plans must not depend on the machine.

@@ -10,3 +10,5 @@
 pub mod cells;
 pub mod chapters;
 pub mod database;
+#[cfg(test)]
+mod over_files;

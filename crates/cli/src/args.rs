@@ -23,7 +23,8 @@ pub struct Args {
     #[arg(long, value_name = "DIR", num_args = 0..=1, conflicts_with_all = ["rest_endpoint", "grpc_endpoint", "storage_endpoint"])]
     pub local: Option<Option<PathBuf>>,
 
-    /// Project whose datasets are the catalog `bq`.
+    /// Project whose datasets are the catalog `bq`. Taken from GOOGLE_CLOUD_PROJECT
+    /// if not given.
     #[arg(long, value_name = "ID")]
     pub project: Option<String>,
 

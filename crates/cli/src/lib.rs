@@ -13,6 +13,7 @@
 //! | [`piped`] | reading statements from standard input |
 //! | [`progress`] | the line that says how far a long statement has read |
 //! | [`report`] | errors as one line |
+//! | [`unset`] | the catalog `bq` without a project |
 
 pub mod args;
 pub mod demo;
@@ -25,3 +26,4 @@ pub mod server;
 pub mod session;
 pub mod shell;
 pub mod statements;
+pub mod unset;

@@ -5,12 +5,13 @@ use std::process::ExitCode;
 
 use bigquery_local::LocalBigQuery;
 use clap::Parser;
+use datafusion_bigquery::options::registry;
 use datafusion_cli::print_options::PrintOptions;
 use dfbq::args::Args;
 use dfbq::piped::Ended;
 use dfbq::progress::Progress;
 use dfbq::report::{one_line, print_error, print_note};
-use dfbq::session::{Connection, Frontend, Stdin};
+use dfbq::session::{Frontend, Stdin};
 use dfbq::shell::{Failure, Shell};
 use dfbq::{demo, piped, repl, server, session};
 use tracing_subscriber::EnvFilter;
@@ -76,7 +77,8 @@ async fn run(args: &Args) -> Result<ExitCode, Stopped> {
 }
 
 async fn run_session(args: &Args, embedded: Option<&LocalBigQuery>) -> Result<ExitCode, Stopped> {
-    let connection = server::connection(args, embedded)?;
+    let options = server::options(args, embedded)?;
+    let project = options.get(&registry::PROJECT).map(str::to_string);
     let attended = args.reads_stdin() && std::io::stdin().is_terminal();
     let frontend = Frontend {
         dialect: args.dialect.clone(),
@@ -87,7 +89,7 @@ async fn run_session(args: &Args, embedded: Option<&LocalBigQuery>) -> Result<Ex
         },
         progress: (std::io::stderr().is_terminal() && !args.quiet).then(Progress::on_stderr),
     };
-    let opened = session::open(&connection, frontend)
+    let opened = session::open(options, frontend)
         .await
         .map_err(|error| one_line(&error))?;
     let print = PrintOptions {
@@ -100,7 +102,7 @@ async fn run_session(args: &Args, embedded: Option<&LocalBigQuery>) -> Result<Ex
     let mut shell = Shell::new(opened.context, print);
 
     if attended {
-        greet(args, &connection);
+        greet(args, project.as_deref());
         repl::read_and_run(&mut shell)
             .await
             .map_err(|error| format!("cannot read the terminal: {error}"))?;
@@ -123,7 +125,7 @@ async fn run_session(args: &Args, embedded: Option<&LocalBigQuery>) -> Result<Ex
 }
 
 /// Says what there is, to someone at a terminal.
-fn greet(args: &Args, connection: &Connection) {
+fn greet(args: &Args, project: Option<&str>) {
     if args.quiet {
         return;
     }
@@ -134,7 +136,7 @@ fn greet(args: &Args, connection: &Connection) {
             .map(|table| format!("bq.{}.{}", demo::DATASET, table.name))
             .collect();
         print_note(&format!("tables: {}", tables.join(", ")));
-    } else if let Some(project) = &connection.project {
+    } else if let Some(project) = project {
         print_note(&format!("catalog bq is project {project}"));
     } else {
         print_note("no --project was given, so there is no catalog bq");

@@ -4,12 +4,14 @@
 use std::env;
 
 use bigquery_local::{LocalBigQuery, LocalOptions};
+use datafusion_bigquery::options::RawOptions;
 use url::Url;
 
 use crate::args::Args;
 use crate::demo;
-use crate::session::Connection;
 
+/// Project, by a convention of Google's tools.
+const PROJECT: &str = "GOOGLE_CLOUD_PROJECT";
 /// REST endpoint of a local server, by a convention of BigQuery's clients.
 const EMULATOR_HOST: &str = "BIGQUERY_EMULATOR_HOST";
 
@@ -49,65 +51,83 @@ pub async fn embedded(args: &Args) -> Result<Option<LocalBigQuery>, String> {
     Ok(Some(server))
 }
 
-/// The connection that the flags and the environment describe.
+/// The options that the flags and the environment describe.
 ///
 /// # Errors
-/// One line: what the flags leave unclear.
-pub fn connection(args: &Args, embedded: Option<&LocalBigQuery>) -> Result<Connection, String> {
-    let emulator = env::var(EMULATOR_HOST)
-        .ok()
-        .filter(|value| !value.trim().is_empty());
-    let mut connection = match embedded {
-        Some(server) => Connection::local(server, &server.service().options.project),
-        None => given(args, emulator.as_deref())?,
-    };
-    for (name, value) in [
+/// One line: an option that is wrong, or what the flags leave unclear.
+pub fn options(args: &Args, embedded: Option<&LocalBigQuery>) -> Result<RawOptions, String> {
+    let mut options = match embedded {
+        Some(server) => of_server(server),
+        None => given(args, |name| {
+            env::var(name)
+                .ok()
+                .filter(|value| !value.trim().is_empty())
+        }),
+    }?;
+    let flags = [
         ("billing_project", &args.billing_project),
         ("location", &args.location),
-    ] {
-        if let Some(value) = value {
-            connection.options.push((name.to_string(), value.clone()));
-        }
+    ]
+    .into_iter()
+    .filter_map(|(name, value)| Some((name, value.as_deref()?)));
+    let said = args
+        .option
+        .iter()
+        .map(|(name, value)| (name.as_str(), value.as_str()));
+    // What -o says is said last and wins.
+    for (name, value) in flags.chain(said) {
+        options
+            .set(name, value)
+            .map_err(|error| error.to_string())?;
     }
-    // Last, so that they win.
-    connection.options.extend(args.option.iter().cloned());
-    Ok(connection)
+    Ok(options)
 }
 
-/// The endpoints given by flags, or by the environment for REST.
-fn given(args: &Args, emulator: Option<&str>) -> Result<Connection, String> {
-    let mut options = Vec::new();
-    let rest = match (&args.rest_endpoint, emulator) {
-        (Some(rest), _) => Some((rest.clone(), "--rest-endpoint")),
-        (None, Some(host)) => Some((emulator_endpoint(host), EMULATOR_HOST)),
-        (None, None) => None,
+/// The options by which a session reaches `server`, with its project as the
+/// catalog `bq`.
+///
+/// # Errors
+/// One line: the server's project has a name that an option cannot have.
+pub fn of_server(server: &LocalBigQuery) -> Result<RawOptions, String> {
+    RawOptions::from_pairs([
+        ("project", server.service().options.project.clone()),
+        ("rest_endpoint", server.rest_endpoint()),
+        ("grpc_endpoint", server.grpc_endpoint()),
+        ("storage_endpoint", server.storage_endpoint()),
+    ])
+    .map_err(|error| error.to_string())
+}
+
+/// What flags say, or else `environment`, which answers a variable that is set.
+fn given(
+    args: &Args,
+    environment: impl Fn(&str) -> Option<String>,
+) -> Result<RawOptions, String> {
+    let rest = match &args.rest_endpoint {
+        Some(rest) => Some((rest.clone(), "--rest-endpoint")),
+        None => environment(EMULATOR_HOST).map(|host| (emulator_endpoint(&host), EMULATOR_HOST)),
     };
-    if let Some((rest, said_by)) = rest {
-        if is_local(&rest) {
-            // A local server and Google's Storage API do not know the same tables.
-            if args.grpc_endpoint.is_none() {
-                return Err(format!(
-                    "{said_by} names a local server for REST only; \
-                     give its gRPC endpoint too, with --grpc-endpoint"
-                ));
-            }
-            // Nobody checks who asks there, and no token should leave for it.
-            options.push(("credentials".to_string(), "anonymous".to_string()));
-        }
-        options.push(("rest_endpoint".to_string(), rest));
+    // A local server and Google's Storage API do not know the same tables.
+    if let Some((rest, said_by)) = &rest
+        && is_local(rest)
+        && args.grpc_endpoint.is_none()
+    {
+        return Err(format!(
+            "{said_by} names a local server for REST only; \
+             give its gRPC endpoint too, with --grpc-endpoint"
+        ));
     }
-    for (name, value) in [
-        ("grpc_endpoint", &args.grpc_endpoint),
-        ("storage_endpoint", &args.storage_endpoint),
-    ] {
-        if let Some(value) = value {
-            options.push((name.to_string(), value.clone()));
-        }
-    }
-    Ok(Connection {
-        project: args.project.clone(),
-        options,
-    })
+    let said = [
+        ("project", args.project.clone().or_else(|| environment(PROJECT))),
+        ("rest_endpoint", rest.map(|(rest, _)| rest)),
+        ("grpc_endpoint", args.grpc_endpoint.clone()),
+        ("storage_endpoint", args.storage_endpoint.clone()),
+    ];
+    RawOptions::from_pairs(
+        said.into_iter()
+            .filter_map(|(name, value)| Some((name, value?))),
+    )
+    .map_err(|error| error.to_string())
 }
 
 /// `BIGQUERY_EMULATOR_HOST` is written with and without `http://`, and for some
@@ -139,5 +159,84 @@ fn is_local(endpoint: &str) -> bool {
         Some(url::Host::Ipv4(address)) => address.is_loopback(),
         Some(url::Host::Ipv6(address)) => address.is_loopback(),
         None => false,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use clap::Parser;
+
+    fn options(flags: &[&str], environment: &[(&str, &str)]) -> Result<RawOptions, String> {
+        let args = Args::parse_from(std::iter::once(&"dfbq").chain(flags));
+        given(&args, |name| {
+            environment
+                .iter()
+                .find(|(known, _)| *known == name)
+                .map(|(_, value)| value.to_string())
+        })
+    }
+
+    fn pairs(options: &RawOptions) -> Vec<(&str, &str)> {
+        options.iter().collect()
+    }
+
+    #[test]
+    fn googles_endpoints_by_default() {
+        let options = options(&["--project", "p-1"], &[]).expect("complete");
+        assert_eq!(pairs(&options), [("project", "p-1")]);
+    }
+
+    #[test]
+    fn the_environment_is_asked_for_what_flags_leave_out() {
+        let environment = [
+            ("GOOGLE_CLOUD_PROJECT", "from-environment"),
+            ("BIGQUERY_EMULATOR_HOST", "localhost:9050"),
+        ];
+        let grpc = ["--grpc-endpoint", "http://localhost:9060"];
+        let from_environment = options(&grpc, &environment).expect("complete");
+        assert_eq!(
+            pairs(&from_environment),
+            [
+                ("grpc_endpoint", "http://localhost:9060"),
+                ("project", "from-environment"),
+                ("rest_endpoint", "http://localhost:9050"),
+            ]
+        );
+
+        let flags = ["--project", "p-1", "--rest-endpoint", "http://[::1]:1"];
+        let from_flags = options(&[&grpc[..], &flags].concat(), &environment).expect("complete");
+        assert_eq!(
+            pairs(&from_flags),
+            [
+                ("grpc_endpoint", "http://localhost:9060"),
+                ("project", "p-1"),
+                ("rest_endpoint", "http://[::1]:1"),
+            ]
+        );
+    }
+
+    #[test]
+    fn a_local_rest_endpoint_alone_is_half_a_server() {
+        for flags in [&["--rest-endpoint", "http://127.0.0.1:9050"][..], &[]] {
+            let error = options(flags, &[("BIGQUERY_EMULATOR_HOST", "127.0.0.1:1")])
+                .expect_err("no gRPC endpoint");
+            assert!(error.contains("--grpc-endpoint"), "{error}");
+        }
+        options(&["--rest-endpoint", "https://bigquery.example.com"], &[])
+            .expect("an endpoint elsewhere may stand alone");
+    }
+
+    #[test]
+    fn emulator_hosts_in_all_their_forms() {
+        for host in [
+            "localhost:9050",
+            "http://localhost:9050",
+            "http://localhost:9050/",
+            "http://localhost:9050/bigquery/v2",
+            " localhost:9050/bigquery/v2/ ",
+        ] {
+            assert_eq!(emulator_endpoint(host), "http://localhost:9050", "{host}");
+        }
     }
 }

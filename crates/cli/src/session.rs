@@ -4,15 +4,14 @@
 use std::env;
 use std::sync::Arc;
 
-use bigquery_local::LocalBigQuery;
-use datafusion::config::{ConfigExtension, ConfigOptions};
+use datafusion::config::ConfigOptions;
 use datafusion::error::Result;
 use datafusion::execution::SessionStateBuilder;
 use datafusion::execution::runtime_env::RuntimeEnvBuilder;
 use datafusion::logical_expr::ExplainFormat;
-use datafusion::prelude::SessionConfig;
-use datafusion::prelude::SessionContext;
-use datafusion_bigquery::options::BigQueryOptions;
+use datafusion::prelude::{SessionConfig, SessionContext};
+use datafusion_bigquery::options::{RawOptions, registry};
+use datafusion_bigquery::session::{CATALOG_NAME, with_bigquery};
 use datafusion_cli::functions::{
     ListFilesCacheFunc, MetadataCacheFunc, ParquetMetadataFunc, StatisticsCacheFunc,
 };
@@ -21,30 +20,7 @@ use datafusion_cli::object_storage::instrumented::InstrumentedObjectStoreRegistr
 
 use crate::files::with_file_tables;
 use crate::progress::{Progress, ProgressPlanner};
-
-/// Which BigQuery a session talks to, and how.
-#[derive(Debug, Clone, Default)]
-pub struct Connection {
-    /// Project of the catalog `bq`; without one there is no such catalog.
-    pub project: Option<String>,
-    /// Session defaults, as `SET bigquery.<name> = <value>` would set them.
-    pub options: Vec<(String, String)>,
-}
-
-impl Connection {
-    /// The embedded BigQuery `server`, with its project `project`.
-    pub fn local(server: &LocalBigQuery, project: &str) -> Self {
-        Self {
-            project: Some(project.to_string()),
-            options: vec![
-                ("rest_endpoint".to_string(), server.rest_endpoint()),
-                ("grpc_endpoint".to_string(), server.grpc_endpoint()),
-                ("storage_endpoint".to_string(), server.storage_endpoint()),
-                ("credentials".to_string(), "anonymous".to_string()),
-            ],
-        }
-    }
-}
+use crate::unset::UnsetCatalog;
 
 /// How the shell is run, as far as the session must know.
 #[derive(Debug, Clone, Default)]
@@ -75,23 +51,24 @@ pub struct Opened {
     pub object_stores: Arc<InstrumentedObjectStoreRegistry>,
 }
 
-/// Opens a session.
+/// Opens a session over the BigQuery that `options` describe.
 ///
 /// # Errors
-/// An option or the dialect is not known, or has a value that it cannot have.
-pub async fn open(connection: &Connection, frontend: Frontend) -> Result<Opened> {
+/// Options that do not go together, or a dialect that is not known.
+pub async fn open(options: RawOptions, frontend: Frontend) -> Result<Opened> {
     let object_stores = Arc::new(InstrumentedObjectStoreRegistry::new());
     let runtime = RuntimeEnvBuilder::new()
         .with_object_store_registry(Arc::clone(&object_stores) as _)
         .build_arc()?;
-    let mut config = config(connection, &frontend)?;
+    let mut config = config(&frontend)?;
     if frontend.stdin == Stdin::Statements {
         config = config.with_extension(Arc::new(StdinCarriesCommands));
     }
     let builder = SessionStateBuilder::new_with_default_features()
         .with_config(config)
         .with_runtime_env(runtime);
-    let mut state = builder.build();
+    let has_project = options.get(&registry::PROJECT).is_some();
+    let mut state = with_bigquery(builder, options)?.build();
     if let Some(progress) = frontend.progress {
         let planner = ProgressPlanner::new(Arc::clone(state.query_planner()), progress);
         state = SessionStateBuilder::new_from_existing(state)
@@ -100,6 +77,9 @@ pub async fn open(connection: &Connection, frontend: Frontend) -> Result<Opened>
     }
     let context = with_file_tables(SessionContext::new_with_state(state));
     register_functions(&context);
+    if !has_project {
+        context.register_catalog(CATALOG_NAME, Arc::new(UnsetCatalog));
+    }
     Ok(Opened {
         context,
         object_stores,
@@ -108,7 +88,7 @@ pub async fn open(connection: &Connection, frontend: Frontend) -> Result<Opened>
 
 /// DataFusion's settings: from the environment (`DATAFUSION_…`), else
 /// datafusion-cli's.
-fn config(connection: &Connection, frontend: &Frontend) -> Result<SessionConfig> {
+fn config(frontend: &Frontend) -> Result<SessionConfig> {
     let mut options = ConfigOptions::from_env()?;
     if env::var_os("DATAFUSION_EXPLAIN_FORMAT").is_none() {
         options.explain.format = ExplainFormat::Tree;
@@ -118,10 +98,6 @@ fn config(connection: &Connection, frontend: &Frontend) -> Result<SessionConfig>
     }
     if let Some(dialect) = &frontend.dialect {
         options.set("datafusion.sql_parser.dialect", dialect)?;
-    }
-    options.extensions.insert(BigQueryOptions::default());
-    for (name, value) in &connection.options {
-        options.set(&format!("{}.{name}", BigQueryOptions::PREFIX), value)?;
     }
     Ok(SessionConfig::from(options).with_information_schema(true))
 }
