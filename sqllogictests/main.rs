@@ -2,9 +2,9 @@
 //! `cargo test` takes, and `--complete` to write the answers into the chapters:
 //!
 //! ```text
-//! cargo test --workspace --test slt                          # all chapters
-//! cargo test --workspace --test slt -- filters               # those with "filters" in their name
-//! cargo test --workspace --test slt -- filters --complete
+//! cargo test -p sqllogictests --test slt                          # all chapters
+//! cargo test -p sqllogictests --test slt -- filters               # those with "filters" in their name
+//! cargo test -p sqllogictests --test slt -- filters --complete
 //! ```
 
 #![expect(
