@@ -19,9 +19,10 @@ use crate::database::{Database, StatementError};
 
 /// `bq.nycflights13`, made of files.
 async fn open(data: &Path) -> Result<SessionContext, StatementError> {
-    let config = SessionConfig::new()
-        .with_information_schema(true)
-        .set_bool("datafusion.execution.parquet.schema_force_view_types", false);
+    let config = SessionConfig::new().with_information_schema(true).set_bool(
+        "datafusion.execution.parquet.schema_force_view_types",
+        false,
+    );
     let context = SessionContext::new_with_config(config);
     let dataset = Arc::new(MemorySchemaProvider::new());
     for table in dfbq::demo::TABLES {
@@ -30,7 +31,9 @@ async fn open(data: &Path) -> Result<SessionContext, StatementError> {
         context
             .register_parquet(table.name, path.to_string_lossy(), options)
             .await?;
-        let provider = context.deregister_table(table.name)?.expect("just registered");
+        let provider = context
+            .deregister_table(table.name)?
+            .expect("just registered");
         dataset.register_table(table.name.to_string(), provider)?;
     }
     let project = Arc::new(MemoryCatalogProvider::new());
@@ -49,7 +52,9 @@ fn words(sql: &str) -> impl Iterator<Item = &str> {
 fn is_about_rows(sql: &str, declared: &mut HashSet<String>) -> bool {
     let upper = sql.to_uppercase();
     if upper.contains("STORED AS BIGQUERY") {
-        let name = words(sql).skip_while(|word| !word.eq_ignore_ascii_case("TABLE")).nth(1);
+        let name = words(sql)
+            .skip_while(|word| !word.eq_ignore_ascii_case("TABLE"))
+            .nth(1);
         declared.extend(name.map(str::to_string));
         return false;
     }

@@ -360,22 +360,19 @@ impl Reading {
         (scans > 0).then_some(reading)
     }
 
+    /// The service estimates rows, and the bytes that it scans, which are not
+    /// those that arrive: these are compressed.
     fn line(&self, elapsed: Duration) -> String {
-        let of = |estimate: u64, text: String| {
-            if estimate == 0 {
-                String::new()
-            } else {
-                format!(" of about {text}")
-            }
-        };
-        format!(
-            "reading BigQuery: {} rows{}, {}{}, {} s",
-            grouped(self.rows),
-            of(self.estimated_rows, grouped(self.estimated_rows)),
-            size(self.bytes),
-            of(self.estimated_bytes, size(self.estimated_bytes)),
-            elapsed.as_secs()
-        )
+        let mut line = format!("reading BigQuery: {}", grouped(self.rows));
+        if self.estimated_rows > 0 {
+            line.push_str(&format!(" of about {}", grouped(self.estimated_rows)));
+        }
+        line.push_str(&format!(" rows, {} received", size(self.bytes)));
+        if self.estimated_bytes > 0 {
+            line.push_str(&format!(", about {} scanned", size(self.estimated_bytes)));
+        }
+        line.push_str(&format!(", {} s", elapsed.as_secs()));
+        line
     }
 }
 
@@ -514,6 +511,7 @@ mod tests {
             metric(ROWS).add(1500);
             metric(BYTES).add(3 << 20);
             metric(ESTIMATED_ROWS).add(2_000_000);
+            metric(ESTIMATED_BYTES).add(1 << 30);
             let waits_for = self.waits_for.clone();
             let batches = futures::stream::once(async move {
                 if let Some(drawn) = waits_for {
@@ -557,7 +555,8 @@ mod tests {
         let written: String = read.try_iter().collect();
         assert!(
             written.starts_with(
-                "\r\x1b[Kreading BigQuery: 1,500 rows of about 2,000,000, 3.0 MiB, 0 s"
+                "\r\x1b[Kreading BigQuery: 1,500 of about 2,000,000 rows, 3.0 MiB received, \
+                 about 1.0 GiB scanned, 0 s"
             ),
             "{written:?}"
         );

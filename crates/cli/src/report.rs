@@ -3,7 +3,7 @@
 use std::error::Error;
 use std::fmt;
 
-use datafusion::common::SchemaError;
+use datafusion::common::{Column, SchemaError};
 use datafusion::error::DataFusionError;
 use datafusion::sql::sqlparser::parser::ParserError;
 
@@ -87,30 +87,49 @@ fn parser(error: &ParserError) -> String {
 }
 
 fn schema(error: &SchemaError) -> String {
-    /// More names than this make the line useless.
-    const SHOWN: usize = 40;
     match error {
         SchemaError::FieldNotFound {
             field,
             valid_fields,
-        } => {
-            let mut line = format!("no column {}", field.quoted_flat_name());
-            let names: Vec<String> = valid_fields
-                .iter()
-                .map(|field| field.quoted_flat_name())
-                .collect();
-            if !names.is_empty() {
-                let more = names.len().saturating_sub(SHOWN);
-                line.push_str("; the columns here are ");
-                line.push_str(&names[..names.len().min(SHOWN)].join(", "));
-                if more > 0 {
-                    line.push_str(&format!(" and {more} more"));
-                }
-            }
-            line
-        }
+        } => no_column(field, valid_fields),
         other => other.to_string(),
     }
+}
+
+/// The name of the column that is not there and those that are, which stand
+/// without their table if that is the same for all.
+fn no_column(wrong: &Column, right: &[Column]) -> String {
+    /// More names than this make the line useless.
+    const SHOWN: usize = 40;
+    let table = right
+        .first()
+        .and_then(|column| column.relation.as_ref())
+        .filter(|table| {
+            right
+                .iter()
+                .all(|column| column.relation.as_ref() == Some(*table))
+        });
+    let names: Vec<String> = right
+        .iter()
+        .take(SHOWN)
+        .map(|column| match table {
+            Some(_) => Column::from_name(&column.name).quoted_flat_name(),
+            None => column.quoted_flat_name(),
+        })
+        .collect();
+    let mut line = format!("no column {}", wrong.quoted_flat_name());
+    if names.is_empty() {
+        return line;
+    }
+    line.push_str(&match table {
+        Some(table) => format!("; the columns of {table} are "),
+        None => "; the columns here are ".to_string(),
+    });
+    line.push_str(&names.join(", "));
+    if right.len() > SHOWN {
+        line.push_str(&format!(" and {} more", right.len() - SHOWN));
+    }
+    line
 }
 
 fn without_backtrace(message: &str) -> String {
@@ -124,7 +143,7 @@ fn without_backtrace(message: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use datafusion::common::{Column, plan_datafusion_err};
+    use datafusion::common::{TableReference, plan_datafusion_err};
     use datafusion::sql::parser::DFParser;
 
     #[derive(Debug)]
@@ -191,21 +210,28 @@ mod tests {
 
     #[test]
     fn a_wrong_column_names_the_right_ones() {
-        let error = DataFusionError::SchemaError(
-            Box::new(SchemaError::FieldNotFound {
-                field: Box::new(Column::from_name("carier")),
-                valid_fields: (0..50)
-                    .map(|i| Column::from_name(format!("c{i}")))
-                    .collect(),
-            }),
-            Box::new(None),
+        let line = |right: Vec<Column>| {
+            one_line(&DataFusionError::SchemaError(
+                Box::new(SchemaError::FieldNotFound {
+                    field: Box::new(Column::from_name("carier")),
+                    valid_fields: right,
+                }),
+                Box::new(None),
+            ))
+        };
+        let of = |table: &str, name: &str| Column::new(Some(TableReference::from(table)), name);
+        assert_eq!(line(vec![]), "no column carier");
+        assert_eq!(
+            line(vec![of("a.b.c", "x"), of("a.b.c", "Y")]),
+            "no column carier; the columns of a.b.c are x, \"Y\""
         );
-        let line = one_line(&error);
-        assert!(
-            line.starts_with("no column carier; the columns here are c0, c1, "),
-            "{line}"
+        assert_eq!(
+            line(vec![of("s", "x"), of("t", "x")]),
+            "no column carier; the columns here are s.x, t.x"
         );
-        assert!(line.ends_with("c39 and 10 more"), "{line}");
+        let many = (0..50).map(|i| of("t", &format!("c{i}"))).collect();
+        let line = line(many);
+        assert!(line.ends_with("c38, c39 and 10 more"), "{line}");
     }
 
     #[test]

@@ -59,9 +59,7 @@ pub fn options(args: &Args, embedded: Option<&LocalBigQuery>) -> Result<RawOptio
     let mut options = match embedded {
         Some(server) => of_server(server),
         None => given(args, |name| {
-            env::var(name)
-                .ok()
-                .filter(|value| !value.trim().is_empty())
+            env::var(name).ok().filter(|value| !value.trim().is_empty())
         }),
     }?;
     let flags = [
@@ -99,10 +97,7 @@ pub fn of_server(server: &LocalBigQuery) -> Result<RawOptions, String> {
 }
 
 /// What flags say, or else `environment`, which answers a variable that is set.
-fn given(
-    args: &Args,
-    environment: impl Fn(&str) -> Option<String>,
-) -> Result<RawOptions, String> {
+fn given(args: &Args, environment: impl Fn(&str) -> Option<String>) -> Result<RawOptions, String> {
     let rest = match &args.rest_endpoint {
         Some(rest) => Some((rest.clone(), "--rest-endpoint")),
         None => environment(EMULATOR_HOST).map(|host| (emulator_endpoint(&host), EMULATOR_HOST)),
@@ -118,7 +113,10 @@ fn given(
         ));
     }
     let said = [
-        ("project", args.project.clone().or_else(|| environment(PROJECT))),
+        (
+            "project",
+            args.project.clone().or_else(|| environment(PROJECT)),
+        ),
         ("rest_endpoint", rest.map(|(rest, _)| rest)),
         ("grpc_endpoint", args.grpc_endpoint.clone()),
         ("storage_endpoint", args.storage_endpoint.clone()),

@@ -62,7 +62,7 @@ async fn the_demo_answers_what_the_parquet_file_holds() {
         .run()
         .ok();
     assert_eq!(out, expected(JUNE_FROM_JFK, None).await);
-    assert_eq!(out.lines().count(), 10, "{out}");
+    assert_eq!(out.lines().count(), 11, "{out}");
 }
 
 #[tokio::test]
