@@ -18,8 +18,8 @@ pub struct Args {
     #[arg(long, conflicts_with_all = ["local", "project", "rest_endpoint", "grpc_endpoint", "storage_endpoint"])]
     pub demo: bool,
 
-    /// Start an empty embedded BigQuery and query that, instead of Google's. Its
-    /// tables are kept in memory and are gone when dfbq ends.
+    /// Start an embedded BigQuery and query that, instead of Google's. Its tables are
+    /// kept in DIR; without one they are gone when dfbq ends.
     #[arg(long, value_name = "DIR", num_args = 0..=1, conflicts_with_all = ["rest_endpoint", "grpc_endpoint", "storage_endpoint"])]
     pub local: Option<Option<PathBuf>>,
 

@@ -102,7 +102,7 @@ async fn run_session(args: &Args, embedded: Option<&LocalBigQuery>) -> Result<Ex
     let mut shell = Shell::new(opened.context, print);
 
     if attended {
-        greet(args, project.as_deref());
+        greet(args, project.as_deref(), embedded);
         repl::read_and_run(&mut shell)
             .await
             .map_err(|error| format!("cannot read the terminal: {error}"))?;
@@ -125,11 +125,18 @@ async fn run_session(args: &Args, embedded: Option<&LocalBigQuery>) -> Result<Ex
 }
 
 /// Says what there is, to someone at a terminal.
-fn greet(args: &Args, project: Option<&str>) {
+fn greet(args: &Args, project: Option<&str>, embedded: Option<&LocalBigQuery>) {
     if args.quiet {
         return;
     }
     print_note(&format!("dfbq {}", env!("CARGO_PKG_VERSION")));
+    if let Some(server) = embedded {
+        print_note(&format!(
+            "embedded BigQuery: REST at {}, gRPC at {}",
+            server.rest_endpoint(),
+            server.grpc_endpoint()
+        ));
+    }
     if args.demo {
         let tables: Vec<String> = demo::TABLES
             .iter()

@@ -21,13 +21,6 @@ const EMULATOR_HOST: &str = "BIGQUERY_EMULATOR_HOST";
 /// # Errors
 /// One line: it cannot be started, or the tables cannot be loaded.
 pub async fn embedded(args: &Args) -> Result<Option<LocalBigQuery>, String> {
-    if let Some(Some(directory)) = &args.local {
-        return Err(format!(
-            "--local {}: the embedded BigQuery keeps its tables in memory only; \
-             give --local without a directory",
-            directory.display()
-        ));
-    }
     if !args.demo && args.local.is_none() {
         return Ok(None);
     }
@@ -37,12 +30,20 @@ pub async fn embedded(args: &Args) -> Result<Option<LocalBigQuery>, String> {
     } else {
         args.project.clone().unwrap_or(defaults.project.clone())
     };
+    let directory = args.local.clone().flatten();
     let server = LocalBigQuery::start(LocalOptions {
         project: project.clone(),
+        data: directory.clone(),
         ..defaults
     })
     .await
-    .map_err(|error| format!("cannot start the embedded BigQuery: {error}"))?;
+    .map_err(|error| match &directory {
+        Some(directory) => format!(
+            "cannot start the embedded BigQuery with its data in {}: {error}",
+            directory.display()
+        ),
+        None => format!("cannot start the embedded BigQuery: {error}"),
+    })?;
     if args.demo {
         demo::load(&server.rest_endpoint(), &project)
             .await

@@ -4,6 +4,7 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
+use bigquery_local::{LocalBigQuery, LocalOptions};
 use datafusion::arrow::csv::WriterBuilder;
 use datafusion::prelude::{CsvReadOptions, ParquetReadOptions, SessionContext};
 
@@ -188,4 +189,36 @@ fn tables_are_listed_and_described() {
         out,
         "column_name,data_type,is_nullable\ncarrier,Utf8,YES\nname,Utf8,YES\n"
     );
+}
+
+#[tokio::test]
+async fn the_embedded_bigquery_keeps_its_tables_in_a_directory() {
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    let server = LocalBigQuery::start(LocalOptions {
+        data: Some(folder.path().to_path_buf()),
+        ..LocalOptions::default()
+    })
+    .await
+    .expect("a directory of its own");
+    dfbq::demo::load(&server.rest_endpoint(), "kept")
+        .await
+        .expect("the demo's tables load");
+    server.shutdown().await;
+
+    let path = folder.path().to_string_lossy().into_owned();
+    let sql = "select count(*) as n from bq.nycflights13.flights";
+    let out = dfbq(&[
+        "-q",
+        "--format",
+        "csv",
+        "--local",
+        &path,
+        "--project",
+        "kept",
+        "-c",
+        sql,
+    ])
+    .run()
+    .ok();
+    assert_eq!(out, "n\n336776\n");
 }

@@ -202,9 +202,10 @@ fn an_emulator_by_environment() {
 }
 
 #[test]
-fn a_directory_for_the_embedded_bigquery() {
-    names(
-        dfbq(&["--local", "/tmp/somewhere", "-c", "select 1"]).run(),
-        &["--local /tmp/somewhere", "in memory"],
-    );
+fn a_directory_that_cannot_keep_data() {
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    let file = folder.path().join("a-file");
+    fs::write(&file, "not a directory").expect("writable");
+    let path = file.to_string_lossy().into_owned();
+    names(dfbq(&["--local", &path, "-c", "select 1"]).run(), &[&path]);
 }
