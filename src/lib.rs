@@ -32,3 +32,8 @@ pub use scan::BigQueryScanExec;
 pub use session::with_bigquery;
 pub use table::{BigQueryTable, BigQueryTableFactory};
 pub use types::TableRef;
+
+/// The Rust in the README compiles.
+#[cfg(doctest)]
+#[doc = include_str!("../README.md")]
+struct Readme;

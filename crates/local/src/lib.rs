@@ -26,3 +26,8 @@ pub mod store;
 pub mod value;
 
 pub use server::{Exposure, LocalBigQuery, LocalOptions, Service};
+
+/// The Rust in the documentation compiles.
+#[cfg(doctest)]
+#[doc = include_str!("../../../docs/local-bigquery.md")]
+struct Documentation;
