@@ -11,20 +11,54 @@ use crate::store::{DatasetRef, State, Table, TableKind, TableRef};
 
 /// Dotted names of a text, each a list of its parts.
 pub fn dotted_names(sql: &str) -> Vec<Vec<String>> {
-    let mut scan = Scan {
-        rest: sql,
-        found: Vec::new(),
-    };
+    scan(sql).into_iter().map(|name| name.parts).collect()
+}
+
+/// Dotted names where a text expects a relation, a dataset or a routine.
+pub fn relation_names(sql: &str) -> Vec<Vec<String>> {
+    scan(sql)
+        .into_iter()
+        .filter(|name| name.relation)
+        .map(|name| name.parts)
+        .collect()
+}
+
+fn scan(sql: &str) -> Vec<Name> {
+    let mut scan = Scan::new(sql);
     while scan.step() {}
     scan.found
 }
 
+/// Words that a relation, a dataset or a routine follows.
+const BEFORE_RELATIONS: [&str; 17] = [
+    "CALL",
+    "CLONE",
+    "COPY",
+    "EXISTS",
+    "FROM",
+    "FUNCTION",
+    "INTO",
+    "JOIN",
+    "LIKE",
+    "MERGE",
+    "PROCEDURE",
+    "SCHEMA",
+    "TABLE",
+    "UPDATE",
+    "USING",
+    "VIEW",
+    "DELETE",
+];
+
+#[derive(Debug)]
+struct Name {
+    parts: Vec<String>,
+    relation: bool,
+}
+
 /// Whether a text holds more than one statement.
 pub fn is_script(sql: &str) -> bool {
-    let mut scan = Scan {
-        rest: sql,
-        found: Vec::new(),
-    };
+    let mut scan = Scan::new(sql);
     let mut ended = false;
     loop {
         let rest = scan.rest.trim_start();
@@ -42,10 +76,27 @@ pub fn is_script(sql: &str) -> bool {
 
 struct Scan<'a> {
     rest: &'a str,
-    found: Vec<Vec<String>>,
+    found: Vec<Name>,
+    /// Whether the last word is one that a relation follows.
+    before_relation: bool,
 }
 
-impl Scan<'_> {
+impl<'a> Scan<'a> {
+    fn new(sql: &'a str) -> Self {
+        Self {
+            rest: sql,
+            found: Vec::new(),
+            before_relation: false,
+        }
+    }
+
+    fn push(&mut self, parts: Vec<String>) {
+        self.found.push(Name {
+            parts,
+            relation: self.before_relation,
+        });
+    }
+
     fn step(&mut self) -> bool {
         let Some(first) = self.rest.chars().next() else {
             return false;
@@ -157,12 +208,17 @@ impl Scan<'_> {
             let mut other = parts.clone();
             let pieces: Vec<String> = other[0].split('-').map(str::to_string).collect();
             for piece in &pieces[..pieces.len() - 1] {
-                self.found.push(vec![piece.clone()]);
+                self.push(vec![piece.clone()]);
             }
             other[0].clone_from(&pieces[pieces.len() - 1]);
-            self.found.push(other);
+            self.push(other);
         }
-        self.found.push(parts);
+        let keyword = parts.len() == 1
+            && BEFORE_RELATIONS
+                .iter()
+                .any(|word| parts[0].eq_ignore_ascii_case(word));
+        self.push(parts);
+        self.before_relation = keyword;
     }
 }
 
@@ -174,8 +230,8 @@ fn is_part(c: char) -> bool {
     c.is_ascii_alphanumeric() || c == '_'
 }
 
-/// The datasets that names of `sql` may mean, among those that exist, in order of
-/// mention; a name's second part counts as a dataset of the project named first.
+/// The datasets that relations of a text may be in, among those that exist, in order
+/// of mention. `names` are its [`relation_names`]: elsewhere `a.b` is mostly a column.
 pub fn datasets_named(state: &State, project: &str, names: &[Vec<String>]) -> Vec<DatasetRef> {
     let mut found = Vec::new();
     for name in names {
@@ -269,6 +325,23 @@ mod tests {
         assert_eq!(names("'unclosed a.b"), [] as [&str; 0]);
         assert_eq!(names("`unclosed"), ["unclosed"]);
         assert_eq!(names("é.a 'ü\\'ö' ß"), ["a"]);
+    }
+
+    #[test]
+    fn relations_follow_certain_words() {
+        let names = |sql| -> Vec<String> {
+            let names = relation_names(sql);
+            names.iter().map(|n| n.join("|")).collect()
+        };
+        assert_eq!(
+            names("SELECT a.b FROM `d.t` a JOIN p-1.d.u USING (x) WHERE a.c = 1"),
+            ["d|t", "p", "1|d|u", "p-1|d|u", "x"]
+        );
+        assert_eq!(
+            names("CREATE TABLE IF NOT EXISTS d.t AS SELECT x.y"),
+            ["IF", "d|t"]
+        );
+        assert_eq!(names("SELECT f(a.b), c.d"), [] as [&str; 0]);
     }
 
     #[test]

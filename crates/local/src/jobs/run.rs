@@ -95,7 +95,7 @@ fn prepare(service: &Service, request: JobRequest) -> Result<(Job, Work, Option<
                     .as_ref()
                     .map(|d| d.resolve(&request.project)),
             );
-            let named = names::dotted_names(&config.query);
+            let named = names::relation_names(&config.query);
             datasets.extend(
                 service
                     .store
