@@ -45,6 +45,7 @@ fn alter_schema(env: &Env, analyzer: &Analyzer<'_>, alter: &Alter) -> Result<Don
     let reference = env.dataset_ref(&alter.path)?;
     let done = |operation| Done {
         statement_type: "ALTER_SCHEMA",
+        schema: None,
         outcome: DdlOutcome {
             operation,
             dataset: Some(reference.clone()),

@@ -30,6 +30,8 @@ use crate::store::{
 pub(super) struct Done {
     pub(super) statement_type: &'static str,
     pub(super) outcome: DdlOutcome,
+    /// Columns of a new table or view, which its job reports (recorded).
+    pub(super) schema: Option<TableSchema>,
 }
 
 /// An outcome about a table.
@@ -40,6 +42,7 @@ pub(super) fn about_table(
 ) -> Done {
     Done {
         statement_type,
+        schema: None,
         outcome: DdlOutcome {
             operation,
             dataset: None,
@@ -51,6 +54,7 @@ pub(super) fn about_table(
 fn about_dataset(statement_type: &'static str, operation: &'static str, dataset: DatasetRef) -> Done {
     Done {
         statement_type,
+        schema: None,
         outcome: DdlOutcome {
             operation,
             dataset: Some(dataset),
@@ -62,6 +66,7 @@ fn about_dataset(statement_type: &'static str, operation: &'static str, dataset:
 fn about_routine(statement_type: &'static str, operation: &'static str) -> Done {
     Done {
         statement_type,
+        schema: None,
         outcome: DdlOutcome {
             operation,
             dataset: None,
@@ -442,8 +447,12 @@ fn create_table(env: &Env, analyzer: &Analyzer<'_>, create: &CreateTable) -> Res
     options::table(analyzer, &create.options, &mut meta)?;
     meta.validate_layout()?;
     let operation = if exists { "REPLACE" } else { "CREATE" };
+    let done = Done {
+        schema: Some((*meta.schema).clone()),
+        ..about_table(statement_type, operation, reference.clone())
+    };
     if env.dry_run {
-        return Ok(about_table(statement_type, operation, reference));
+        return Ok(done);
     }
     env.commit(|state| {
         if state.dataset(&reference.dataset_ref()).is_none() {
@@ -465,7 +474,7 @@ fn create_table(env: &Env, analyzer: &Analyzer<'_>, create: &CreateTable) -> Res
         }
         Ok(mutations)
     })?;
-    Ok(about_table(statement_type, operation, reference))
+    Ok(done)
 }
 
 /// Positions of key columns must exist.
@@ -514,7 +523,7 @@ fn table_schema(
             unnamed + 1
         )));
     }
-    let mut schema = select::schema_of(&rel.columns)?;
+    let mut schema = select::distinct_schema(&rel.columns, "CREATE TABLE")?;
     schema.fields.iter_mut().for_each(plain_modes);
     Ok(schema)
 }
@@ -580,7 +589,7 @@ pub(super) fn view_columns(env: &Env, text: &str) -> Result<TableSchema> {
     let query = super::parser::parse_query(text)?;
     let analyzer = Analyzer::new(env, text);
     let rel = select::result_columns(&analyzer, &query)?;
-    let mut schema = select::schema_of(&rel.columns)?;
+    let mut schema = select::distinct_schema(&rel.columns, "CREATE VIEW")?;
     schema.fields.iter_mut().for_each(plain_modes);
     Ok(schema)
 }
@@ -648,8 +657,12 @@ fn create_view(env: &Env, analyzer: &Analyzer<'_>, create: &CreateView) -> Resul
         (true, CreateMode::OrReplace) => "REPLACE",
         (false, _) => "CREATE",
     };
+    let done = Done {
+        schema: Some((*meta.schema).clone()),
+        ..about_table(statement_type, operation, reference.clone())
+    };
     if env.dry_run {
-        return Ok(about_table(statement_type, operation, reference));
+        return Ok(done);
     }
     env.commit(|state| {
         let mut mutations = Vec::new();
@@ -662,7 +675,7 @@ fn create_view(env: &Env, analyzer: &Analyzer<'_>, create: &CreateView) -> Resul
         mutations.push(Mutation::PutTable(reference.clone(), Box::new(meta)));
         Ok(mutations)
     })?;
-    Ok(about_table(statement_type, operation, reference))
+    Ok(done)
 }
 
 // ----- datasets -----

@@ -10,7 +10,7 @@ use datafusion::scalar::ScalarValue;
 
 use super::super::functions::SqlType;
 use super::ast::{CreateFunction, CreateProcedure, Path};
-use crate::error::{Result, ServiceError};
+use crate::error::{Reason, Result, ServiceError};
 use crate::server::Service;
 use crate::store::{
     DatasetRef, Mutation, Segment, Snapshot, State, Table, TableMeta, TableRef,
@@ -207,6 +207,17 @@ impl Env {
                 "Table {reference} was not found in location {}",
                 dataset.location
             ))),
+            // A project that nobody made anything in is somebody else's (recorded).
+            None if reference.project != self.project
+                && state.datasets(&reference.project).next().is_none() =>
+            {
+                Err(ServiceError::new(
+                    Reason::AccessDenied,
+                    format!(
+                        "Access Denied: Table {reference}: User does not have permission to query table {reference}, or perhaps it does not exist."
+                    ),
+                ))
+            }
             None => Err(self.no_dataset(&reference.dataset_ref())),
         }
     }

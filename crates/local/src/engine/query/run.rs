@@ -151,7 +151,7 @@ impl Runner {
             {
                 let analyzer = Analyzer::new(&self.env, &self.sql);
                 let rel = select::result_columns(&analyzer, query)?;
-                outcome.schema = Some(select::schema_of(&rel.columns)?);
+                outcome.schema = Some(select::result_schema(&rel.columns)?);
             }
         }
         Ok(QueryOutcome {
@@ -186,7 +186,7 @@ impl Runner {
         let outcome = match &statement.kind {
             StatementKind::Query(query) => {
                 let rel = select::result_columns(&analyzer, query)?;
-                let schema = select::schema_of(&rel.columns)?;
+                let schema = select::result_schema(&rel.columns)?;
                 let batches = if env.dry_run {
                     Vec::new()
                 } else {
@@ -259,6 +259,7 @@ impl Runner {
                 StatementOutcome {
                     statement_type: done.statement_type,
                     target: done.outcome.table.clone(),
+                    schema: done.schema,
                     ddl: Some(done.outcome),
                     ..self.outcome(statement)
                 }

@@ -8,7 +8,7 @@ use datafusion::scalar::ScalarValue;
 
 use super::super::functions::SqlType;
 use super::super::request::StatementOutcome;
-use super::analyze::{Analyzer, resolve_type};
+use super::analyze::{Analyzer, resolve_type, shown_path};
 use super::ast::{
     CreateProcedure, Expr, ExprKind, Ident, ProcedureMode, SetTarget, Statement, StatementKind,
     TypeName,
@@ -614,10 +614,10 @@ impl Runner {
             return Err(ServiceError::unsupported(format_args!("CALL {key}")));
         }
         let Some(procedure) = self.env.procedure(&key) else {
-            return Err(ServiceError::not_found(format_args!(
-                "Procedure {}",
-                self.env.routine_name(&name.to_vec())
-            )));
+            return Err(self.analyzer().error(
+                name[0].at,
+                format_args!("Procedure is not found: {}", shown_path(&name.to_vec())),
+            ));
         };
         if args.len() != procedure.parameters.len() {
             return Err(ServiceError::invalid_query(format!(

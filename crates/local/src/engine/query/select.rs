@@ -21,7 +21,7 @@ pub(super) fn result_columns(analyzer: &Analyzer<'_>, query: &Query) -> Result<R
     Ok(rel)
 }
 
-/// The result's schema, with names for columns that have none.
+/// The columns' schema, with names for columns that have none.
 pub(super) fn schema_of(columns: &[Col]) -> Result<TableSchema> {
     let mut fields: Vec<Field> = Vec::with_capacity(columns.len());
     let mut anonymous = 0;
@@ -40,23 +40,46 @@ pub(super) fn schema_of(columns: &[Col]) -> Result<TableSchema> {
         }
         fields.push(field);
     }
-    let mut duplicates: Vec<&str> = Vec::new();
-    for (i, field) in fields.iter().enumerate() {
-        if fields[..i]
+    Ok(TableSchema::new(fields))
+}
+
+/// The schema of a query's result: a name that was there before gets a number
+/// (recorded: `id`, `id_1`).
+pub(super) fn result_schema(columns: &[Col]) -> Result<TableSchema> {
+    let mut schema = schema_of(columns)?;
+    for i in 0..schema.fields.len() {
+        let taken = |name: &str, schema: &TableSchema| {
+            schema.fields[..i]
+                .iter()
+                .any(|f| f.name.eq_ignore_ascii_case(name))
+        };
+        let own = schema.fields[i].name.clone();
+        let mut name = own.clone();
+        let mut number = 0;
+        while taken(&name, &schema) {
+            number += 1;
+            name = format!("{own}_{number}");
+        }
+        schema.fields[i].name = name;
+    }
+    Ok(schema)
+}
+
+/// The schema of a table or view: names must differ.
+pub(super) fn distinct_schema(columns: &[Col], what: &str) -> Result<TableSchema> {
+    let schema = schema_of(columns)?;
+    for (i, field) in schema.fields.iter().enumerate() {
+        if schema.fields[..i]
             .iter()
             .any(|f| f.name.eq_ignore_ascii_case(&field.name))
-            && !duplicates.contains(&field.name.as_str())
         {
-            duplicates.push(&field.name);
+            return Err(ServiceError::invalid_query(format!(
+                "{what} has columns with duplicate name {}",
+                field.name
+            )));
         }
     }
-    if !duplicates.is_empty() {
-        return Err(ServiceError::invalid_query(format!(
-            "Duplicate column names in the result are not supported. Found duplicate(s): {}",
-            duplicates.join(", ")
-        )));
-    }
-    Ok(TableSchema::new(fields))
+    Ok(schema)
 }
 
 /// Fields of a STRUCT without a name are called by their place.

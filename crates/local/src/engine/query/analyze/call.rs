@@ -1,6 +1,5 @@
 //! Function calls.
 
-use datafusion::functions::core::expr_fn::coalesce;
 use datafusion::logical_expr::Expr as DfExpr;
 use datafusion::logical_expr::expr::AggregateFunction;
 use datafusion::scalar::ScalarValue;
@@ -174,14 +173,7 @@ impl Analyzer<'_> {
                     &values,
                     &format!("function {}", name.to_ascii_uppercase()),
                 )?;
-                let fold_case = values.iter().any(|v| v.fold_case);
-                let exprs = values
-                    .into_iter()
-                    .map(|v| Ok(self.cast_to(v, &ty)?.expr))
-                    .collect::<Result<Vec<_>>>()?;
-                let mut value = Typed::new(nested::marked(coalesce(exprs), &ty), ty);
-                value.fold_case = fold_case;
-                Ok(value)
+                self.first_present(values, &ty)
             }
             "nullif" => {
                 if count != 2 {
@@ -218,6 +210,25 @@ impl Analyzer<'_> {
         }
     }
 
+    /// The first of the values that is not NULL; later ones are not evaluated.
+    pub(super) fn first_present(&self, values: Vec<Typed>, ty: &SqlType) -> Result<Typed> {
+        let values = values
+            .into_iter()
+            .map(|v| self.cast_to(v, ty))
+            .collect::<Result<Vec<_>>>()?;
+        let conditions = values[..values.len() - 1]
+            .iter()
+            .map(|v| DfExpr::IsNotNull(Box::new(v.expr.clone())))
+            .collect::<Vec<_>>();
+        if conditions.is_empty() {
+            return values
+                .into_iter()
+                .next()
+                .ok_or_else(|| ServiceError::internal("there is a value"));
+        }
+        self.choose(conditions, values, "function COALESCE")
+    }
+
     fn condition_argument(&self, e: &Expr, ctx: Ctx<'_>) -> Result<DfExpr> {
         let value = self.expr(e, ctx)?;
         match value.ty {
@@ -239,9 +250,12 @@ impl Analyzer<'_> {
         let value = self.coerce(value, &SqlType::String)?;
         let fold_case = match &collation.value.kind {
             ExprKind::String(s) if s == "und:ci" => true,
-            ExprKind::String(s) if s == "binary" || s.is_empty() => false,
+            ExprKind::String(s) if s.is_empty() => false,
             ExprKind::String(s) => {
-                return Err(self.error(at, format_args!("Invalid collation: {s}")));
+                return Err(self.error(
+                    at,
+                    format_args!("Collation '{s}' in collate function is not supported."),
+                ));
             }
             _ => return Err(self.error(at, "COLLATE needs a string literal")),
         };

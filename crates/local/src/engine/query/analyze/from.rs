@@ -3,7 +3,6 @@
 use std::sync::Arc;
 
 use datafusion::common::JoinType;
-use datafusion::functions::core::expr_fn::coalesce;
 use datafusion::logical_expr::{Expr as DfExpr, LogicalPlan, LogicalPlanBuilder, Operator};
 use datafusion::scalar::ScalarValue;
 
@@ -499,11 +498,8 @@ impl Analyzer<'_> {
                 JoinKind::Full => {
                     let ty = self.common_type(&[l.typed(), r.typed()], "USING")?;
                     let id = self.env.id();
-                    let value = coalesce(vec![
-                        self.cast_to(l.typed(), &ty)?.expr,
-                        self.cast_to(r.typed(), &ty)?.expr,
-                    ]);
-                    computed.push(nested::marked(value, &ty).alias(&id));
+                    let value = self.first_present(vec![l.typed(), r.typed()], &ty)?;
+                    computed.push(value.expr.alias(&id));
                     Col {
                         name: None,
                         id,

@@ -91,8 +91,9 @@ impl Analyzer<'_> {
     /// An expression that no row feeds, evaluated.
     pub(in crate::engine::query) fn evaluate_typed(&self, typed: &Typed) -> Result<Constant> {
         let value = match &typed.literal {
-            Some(value) => value.clone(),
-            None => {
+            // An untyped NULL that took a type is a literal without its value.
+            Some(value) if *value != ScalarValue::Null => value.clone(),
+            _ => {
                 if !typed.expr.column_refs().is_empty() {
                     return Err(ServiceError::invalid_query(
                         "A constant expression is required here",

@@ -29,6 +29,7 @@ use super::parser::position;
 use crate::error::{Reason, ServiceError};
 
 pub(super) use dml::{Joined, Target};
+pub(super) use routine::shown_path;
 pub(super) use scope::{Col, Rel, Typed, column};
 pub(super) use types::resolve_type;
 use scope::{Frame, Scope};

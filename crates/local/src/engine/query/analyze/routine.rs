@@ -27,12 +27,12 @@ impl Analyzer<'_> {
     ) -> Result<Option<Typed>> {
         let found = match self.env.function(name) {
             Some(function) => function,
-            None if call.name.len() > 1 && kind(name).is_none() && !name.contains('$') => {
+            None if name.contains('.') && kind(name).is_none() => {
                 // A dotted name that the library does not have is a routine's.
-                return Err(ServiceError::not_found(format_args!(
-                    "Routine {}",
-                    self.env.routine_name(&call.name)
-                )));
+                return Err(self.error(
+                    at,
+                    format_args!("Function not found: {}", shown_path(&call.name)),
+                ));
             }
             None => return Ok(None),
         };
@@ -171,10 +171,10 @@ impl Analyzer<'_> {
             if name[0].is("ML") || name[0].is("AI") {
                 return Err(ServiceError::unsupported(format_args!("Table function {shown}")));
             }
-            return Err(ServiceError::not_found(format_args!(
-                "Routine {}",
-                self.env.routine_name(name)
-            )));
+            return Err(self.error(
+                name[0].at,
+                format_args!("Table-valued function not found: {}", shown_path(name)),
+            ));
         };
         let FunctionBody::Table(query) = &function.body else {
             return Err(self.error(name[0].at, format_args!("{shown} is no table function")));
@@ -224,6 +224,18 @@ impl Analyzer<'_> {
         self.parameters.borrow_mut().pop();
         *self.ctes.borrow_mut() = hidden;
         result
+    }
+}
+
+/// A routine's name: its dataset in backquotes.
+pub(in crate::engine::query) fn shown_path(path: &Path) -> String {
+    match path.split_last() {
+        Some((name, [])) => name.name.clone(),
+        Some((name, before)) => {
+            let before: Vec<&str> = before.iter().map(|i| i.name.as_str()).collect();
+            format!("`{}`.{}", before.join("."), name.name)
+        }
+        None => String::new(),
     }
 }
 

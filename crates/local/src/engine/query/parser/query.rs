@@ -86,7 +86,7 @@ impl Parser<'_> {
             } else {
                 return Err(self.unexpected("Expected keyword ALL or keyword DISTINCT"));
             };
-            if previous.is_some_and(|p| p != (op, all) || op == SetOp::Except) {
+            if previous.is_some_and(|p| p != (op, all)) {
                 return Err(self.error(
                     at,
                     "Different set operations cannot be used in the same query without using parentheses for grouping",

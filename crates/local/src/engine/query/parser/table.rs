@@ -72,11 +72,17 @@ impl Parser<'_> {
                 }
                 let right = self.table_primary()?;
                 let on = self.join_condition()?;
-                let optional = kind == JoinKind::Cross
-                    || (kind == JoinKind::Inner
-                        && open.is_empty()
-                        && matches!(right, TableExpr::Unnest { .. }))
-                    || matches!((&right, kind), (TableExpr::Unnest { .. } | TableExpr::Table { .. }, JoinKind::Left | JoinKind::Inner) if !self.is_word("JOIN") && !self.is_word("INNER") && !self.is_word("LEFT") && !self.is_word("ON"));
+                // An array needs no condition; a path may be an array.
+                let last = !(self.is_word("JOIN")
+                    || self.is_word("INNER")
+                    || self.is_word("LEFT")
+                    || self.is_word("RIGHT")
+                    || self.is_word("FULL"));
+                let optional = match &right {
+                    TableExpr::Unnest { .. } => true,
+                    TableExpr::Table { path, .. } => path.len() > 1 && last,
+                    _ => false,
+                } || kind == JoinKind::Cross;
                 if matches!(on, JoinOn::None) && !optional {
                     open.push((left, kind, at));
                     left = right;
