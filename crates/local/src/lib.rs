@@ -11,11 +11,13 @@
 //! | [`value`] | text, JSON and Arrow forms of values |
 //! | [`rest`] | REST v2 |
 //! | [`grpc`] | the Storage API |
+//! | [`faults`] | failures on purpose |
 //! | [`gcs`] | the Cloud Storage API |
 //! | [`server`] | listeners |
 
 pub mod engine;
 pub mod error;
+pub mod faults;
 pub mod gcs;
 pub mod grpc;
 pub mod jobs;

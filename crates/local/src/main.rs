@@ -36,6 +36,9 @@ struct Arguments {
     /// gone when the program ends
     #[arg(long, value_name = "DIR")]
     data: Option<PathBuf>,
+    /// Fail on purpose as the rules in this JSON file say
+    #[arg(long, value_name = "FILE")]
+    faults: Option<std::path::PathBuf>,
     /// Listen on addresses that other machines can reach. There is no
     /// authentication: whoever reaches them can read and change everything
     #[arg(long)]
@@ -77,6 +80,12 @@ async fn main() -> ExitCode {
 }
 
 async fn run(arguments: Arguments) -> io::Result<()> {
+    let faults = match &arguments.faults {
+        None => None,
+        Some(path) => Some(std::fs::read(path).map_err(|e| {
+            io::Error::new(e.kind(), format!("cannot read {}: {e}", path.display()))
+        })?),
+    };
     // Before the listeners, so that a signal during the start is not lost.
     let mut terminate = signal(SignalKind::terminate())?;
     let mut interrupt = signal(SignalKind::interrupt())?;
@@ -100,6 +109,11 @@ async fn run(arguments: Arguments) -> io::Result<()> {
         }
         _ => e,
     })?;
+    if let Some(text) = faults {
+        local.service().faults.add_all(&text).map_err(|e| {
+            io::Error::new(io::ErrorKind::InvalidInput, format!("the rules of --faults: {e}"))
+        })?;
+    }
     let ready = serde_json::to_string(&Ready {
         rest: local.rest_endpoint(),
         grpc: local.grpc_endpoint(),

@@ -1,5 +1,6 @@
 //! Starting and stopping the listeners.
 
+use std::convert::Infallible;
 use std::io;
 use std::net::SocketAddr;
 use std::path::PathBuf;
@@ -8,12 +9,13 @@ use std::time::Duration;
 
 use axum::ServiceExt;
 use axum::extract::Request;
-use axum::serve::ListenerExt;
+use axum::response::Response;
 use tokio::net::TcpListener;
 use tokio::task::JoinHandle;
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
+use crate::faults::{Faults, Handle, HttpFaults, WireListener};
 use crate::grpc::ReadSessions;
 use crate::jobs::Jobs;
 use crate::store::{Store, StoreOptions};
@@ -83,6 +85,8 @@ pub struct Service {
     pub read: ReadSessions,
     /// Insert ids of streamed rows.
     pub insert_ids: rest::insert_all::InsertIds,
+    /// Failures on purpose; none by default.
+    pub faults: Faults,
     /// Jobs and what belongs to them.
     pub jobs: Jobs,
     /// User-defined functions and procedures.
@@ -117,13 +121,19 @@ impl LocalBigQuery {
             store: Arc::new(store),
             read: ReadSessions::default(),
             insert_ids: rest::insert_all::InsertIds::default(),
+            faults: Faults::default(),
             jobs: Jobs::default(),
             routines: crate::engine::Routines::default(),
             options,
         });
         let stop = CancellationToken::new();
         let tasks = vec![
-            spawn_http("REST", rest, rest::app(&service), &stop),
+            spawn_http(
+                "REST",
+                rest,
+                HttpFaults::new(Arc::clone(&service), rest::app(&service)),
+                &stop,
+            ),
             spawn_grpc(grpc, &service, &stop),
             spawn_http("storage", storage, gcs::app(&service), &stop),
             spawn_upkeep(&service, &stop),
@@ -221,20 +231,20 @@ async fn bind(name: &str, address: &mut SocketAddr, exposure: Exposure) -> io::R
     Ok(listener)
 }
 
-fn spawn_http(
+fn spawn_http<S>(
     name: &'static str,
     listener: TcpListener,
-    app: rest::App,
+    app: S,
     stop: &CancellationToken,
-) -> JoinHandle<()> {
+) -> JoinHandle<()>
+where
+    S: tower::Service<Request, Response = Response, Error = Infallible> + Clone + Send + 'static,
+    S::Future: Send,
+{
     let stopped = stop.clone().cancelled_owned();
-    let listener = listener.tap_io(|stream| {
-        if let Err(e) = stream.set_nodelay(true) {
-            tracing::debug!("TCP_NODELAY: {e}");
-        }
-    });
     tokio::spawn(async move {
-        let served = axum::serve(listener, ServiceExt::<Request>::into_make_service(app))
+        let app = ServiceExt::<Request>::into_make_service_with_connect_info::<Handle>(app);
+        let served = axum::serve(WireListener(listener), app)
             .with_graceful_shutdown(stopped)
             .await;
         if let Err(e) = served {

@@ -4,11 +4,13 @@ use std::future::Future;
 use std::sync::Arc;
 
 use tokio::net::TcpListener;
+use tokio_stream::StreamExt;
 use tokio_stream::wrappers::TcpListenerStream;
 use tonic::transport::Server;
 
 use super::generated::big_query_read_server::BigQueryReadServer;
 use super::read::ReadService;
+use crate::faults::{RpcFaults, Wire};
 use crate::server::Service;
 
 /// Requests above this are refused; the largest legitimate ones carry a
@@ -27,16 +29,19 @@ pub async fn serve(
     listener: TcpListener,
     shutdown: impl Future<Output = ()> + Send,
 ) -> std::io::Result<()> {
-    let read = BigQueryReadServer::new(ReadService::new(service))
+    let read = BigQueryReadServer::new(ReadService::new(Arc::clone(&service)))
         .max_decoding_message_size(MAX_REQUEST_BYTES)
         .max_encoding_message_size(usize::MAX);
+    let connections = TcpListenerStream::new(listener).map(|accepted| accepted.map(Wire::new));
     Server::builder()
         .initial_stream_window_size(STREAM_WINDOW)
         .initial_connection_window_size(CONNECTION_WINDOW)
         .max_frame_size(FRAME_BYTES)
-        .tcp_nodelay(true)
+        .layer(tower::layer::layer_fn(move |inner| {
+            RpcFaults::new(Arc::clone(&service), inner)
+        }))
         .add_service(read)
-        .serve_with_incoming_shutdown(TcpListenerStream::new(listener), shutdown)
+        .serve_with_incoming_shutdown(connections, shutdown)
         .await
         .map_err(std::io::Error::other)
 }

@@ -102,6 +102,7 @@ pub(super) fn create(
     let schema = format.session_schema();
     let session = Arc::new(Session::new(
         name.clone(),
+        table_ref.clone(),
         expires,
         snapshot.arrow,
         projection,

@@ -14,6 +14,7 @@ use super::format::Format;
 use super::log::{SessionLog, SessionRecord};
 use super::projection::Projection;
 use crate::engine::restriction::Restriction;
+use crate::store::TableRef;
 
 /// How long a session can be read: six hours, exactly, in microseconds.
 pub(super) const LIFETIME_MICROS: i64 = 6 * 3600 * 1_000_000;
@@ -34,6 +35,8 @@ pub(super) struct Stream {
 pub(super) struct Session {
     /// `projects/{p}/locations/{l}/sessions/{id}`.
     pub(super) name: String,
+    /// What is read.
+    pub(super) table: TableRef,
     /// Microseconds since the epoch.
     pub(super) expires: i64,
     /// Arrow form of the snapshot's schema.
@@ -52,6 +55,7 @@ impl Session {
     /// A session without streams.
     pub(super) fn new(
         name: String,
+        table: TableRef,
         expires: i64,
         table_arrow: arrow::datatypes::SchemaRef,
         projection: Projection,
@@ -60,6 +64,7 @@ impl Session {
     ) -> Self {
         Self {
             name,
+            table,
             expires,
             table_arrow,
             projection,
@@ -122,6 +127,20 @@ impl ReadSessions {
     /// given up by their client.
     pub fn open_calls(&self) -> usize {
         self.open_calls.load(Ordering::Relaxed)
+    }
+
+    /// The table that an open session's stream reads.
+    pub(crate) fn table_of(&self, stream: &str) -> Option<TableRef> {
+        let (session, _) = parse_stream_name(stream)?;
+        match self.sessions.lock().get(session)? {
+            Entry::Open(session) => Some(session.table.clone()),
+            Entry::Expired(_) => None,
+        }
+    }
+
+    /// The status of a stream whose session expires at this moment.
+    pub(crate) fn expired_now(&self, stream: &str) -> Status {
+        expired(stream, self.clock.now())
     }
 
     pub(super) fn open_call(&self) -> OpenCall {

@@ -1,0 +1,198 @@
+//! Faults of REST calls: a service in front of the REST application.
+
+use std::convert::Infallible;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::{Context, Poll};
+
+use axum::body::Body;
+use axum::extract::{ConnectInfo, Request};
+use axum::http::{HeaderValue, StatusCode, header};
+use axum::response::{IntoResponse, Response};
+use bytes::Bytes;
+use serde_json::{Value, json};
+use tower::Service as TowerService;
+
+use super::control;
+use super::method;
+use super::rule::Action;
+use super::wire::Handle;
+use crate::server::Service;
+use crate::store::TableRef;
+
+/// Bodies above this are not looked into for a table, and not sent twice.
+const MAX_BODY_BYTES: usize = 64 << 20;
+
+/// The REST application behind the rules in force, and `/_local/faults`.
+#[derive(Debug, Clone)]
+pub(crate) struct HttpFaults<S> {
+    service: Arc<Service>,
+    inner: S,
+}
+
+impl<S> HttpFaults<S> {
+    /// Puts the rules of `service` in front of `inner`.
+    pub(crate) fn new(service: Arc<Service>, inner: S) -> Self {
+        Self { service, inner }
+    }
+}
+
+impl<S> TowerService<Request> for HttpFaults<S>
+where
+    S: TowerService<Request, Response = Response, Error = Infallible> + Clone + Send + 'static,
+    S::Future: Send + 'static,
+{
+    type Response = Response;
+    type Error = Infallible;
+    type Future = Pin<Box<dyn Future<Output = Result<Response, Infallible>> + Send>>;
+
+    fn poll_ready(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), Infallible>> {
+        self.inner.poll_ready(cx)
+    }
+
+    fn call(&mut self, request: Request) -> Self::Future {
+        // The instance that was polled ready is the one that is called.
+        let fresh = self.inner.clone();
+        let mut inner = std::mem::replace(&mut self.inner, fresh);
+        let service = Arc::clone(&self.service);
+        if control::is_for(request.uri().path()) {
+            return Box::pin(async move { Ok(control::answer(&service.faults, request).await) });
+        }
+        if !service.faults.is_armed() {
+            return Box::pin(inner.call(request));
+        }
+        Box::pin(run(service, inner, request))
+    }
+}
+
+async fn run<S>(
+    service: Arc<Service>,
+    mut inner: S,
+    request: Request,
+) -> Result<Response, Infallible>
+where
+    S: TowerService<Request, Response = Response, Error = Infallible> + Send,
+    S::Future: Send,
+{
+    let (parts, body) = request.into_parts();
+    let handle = parts
+        .extensions
+        .get::<ConnectInfo<Handle>>()
+        .map(|info| info.0.clone());
+    let meant = parts
+        .headers
+        .get("x-http-method-override")
+        .and_then(|v| v.to_str().ok()?.parse().ok())
+        .unwrap_or_else(|| parts.method.clone());
+    let Some((name, mut table)) = method::of_request(&meant, parts.uri.path()) else {
+        return inner.call(Request::from_parts(parts, body)).await;
+    };
+    let bytes = match axum::body::to_bytes(body, MAX_BODY_BYTES).await {
+        Ok(bytes) => bytes,
+        Err(e) => return Ok(error(413, "requestTooLarge", &e.to_string())),
+    };
+    if table.is_none() {
+        table = table_in(&bytes);
+    }
+    let decision = service.faults.decide(name, table.as_ref());
+    if !decision.delay.is_zero() {
+        tokio::time::sleep(decision.delay).await;
+    }
+    let again = parts.clone();
+    let request = Request::from_parts(parts, Body::from(bytes.clone()));
+    match decision.action {
+        None => inner.call(request).await,
+        Some(Action::Http {
+            status,
+            reason,
+            message,
+        }) => Ok(error(status, &reason, &message)),
+        Some(Action::RateLimit { .. }) => Ok(error(
+            403,
+            "rateLimitExceeded",
+            &format!("Exceeded rate limits: too many {name} requests"),
+        )),
+        Some(Action::Reset) => lost(handle).await,
+        Some(Action::Hang) => std::future::pending().await,
+        Some(Action::LoseAnswer) => {
+            let answer = inner.call(request).await?;
+            consume(answer).await;
+            lost(handle).await
+        }
+        Some(Action::ApplyTwice) => {
+            let first = inner.call(request).await?;
+            let (head, body) = first.into_parts();
+            let body = axum::body::to_bytes(body, usize::MAX)
+                .await
+                .unwrap_or_default();
+            let second = Request::from_parts(again, Body::from(bytes));
+            consume(inner.call(second).await?).await;
+            Ok(Response::from_parts(head, Body::from(body)))
+        }
+        // Not for REST calls; rules that say so are not taken.
+        Some(_) => inner.call(request).await,
+    }
+}
+
+/// Reads an answer that nobody gets, so that all of it happens.
+async fn consume(answer: Response) {
+    if let Err(e) = axum::body::to_bytes(answer.into_body(), usize::MAX).await {
+        tracing::debug!("an answer that nobody gets failed: {e}");
+    }
+}
+
+/// Resets the connection; the call ends with it.
+async fn lost(handle: Option<Handle>) -> Result<Response, Infallible> {
+    match handle {
+        Some(handle) => {
+            handle.reset();
+            std::future::pending().await
+        }
+        None => Ok(error(503, "backendError", "the connection was lost")),
+    }
+}
+
+/// The table that a JSON body is about: one to be made, or a job's destination.
+fn table_in(body: &Bytes) -> Option<TableRef> {
+    let value: Value = serde_json::from_slice(body).ok()?;
+    let configuration = &value["configuration"];
+    [
+        &value["tableReference"],
+        &configuration["load"]["destinationTable"],
+        &configuration["copy"]["destinationTable"],
+        &configuration["query"]["destinationTable"],
+        &configuration["extract"]["sourceTable"],
+    ]
+    .into_iter()
+    .find_map(|reference| serde_json::from_value(reference.clone()).ok())
+}
+
+/// An error in the service's envelope.
+pub(super) fn error(status: u16, reason: &str, message: &str) -> Response {
+    let code = StatusCode::from_u16(status).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
+    let word = match status {
+        400 | 413 => "INVALID_ARGUMENT",
+        401 => "UNAUTHENTICATED",
+        403 => "PERMISSION_DENIED",
+        404 => "NOT_FOUND",
+        409 => "ALREADY_EXISTS",
+        412 => "FAILED_PRECONDITION",
+        429 => "RESOURCE_EXHAUSTED",
+        501 => "UNIMPLEMENTED",
+        503 => "UNAVAILABLE",
+        504 => "DEADLINE_EXCEEDED",
+        _ => "INTERNAL",
+    };
+    let body = json!({"error": {
+        "code": status,
+        "message": message,
+        "errors": [{"message": message, "domain": "global", "reason": reason}],
+        "status": word,
+    }});
+    let mut response = (code, body.to_string()).into_response();
+    response.headers_mut().insert(
+        header::CONTENT_TYPE,
+        HeaderValue::from_static("application/json; charset=UTF-8"),
+    );
+    response
+}

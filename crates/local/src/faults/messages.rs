@@ -1,0 +1,144 @@
+//! Damage to the messages of a ReadRows answer.
+
+use std::pin::Pin;
+use std::task::{Context, Poll};
+
+use bytes::{Buf, BufMut, Bytes, BytesMut};
+use http_body::{Body as HttpBody, Frame};
+use prost::Message;
+use tonic::body::Body;
+use tonic::{Code, Status};
+
+use super::rule::{Action, Ending};
+use crate::grpc::proto::ReadRowsResponse;
+use crate::grpc::proto::read_rows_response::Rows;
+
+/// The messages of `body` with what `action` does to them.
+pub(super) fn damaged(body: Body, action: &Action) -> Body {
+    Body::new(Damaged {
+        inner: body,
+        buffer: BytesMut::new(),
+        seen: 0,
+        action: action.clone(),
+        ended: false,
+    })
+}
+
+struct Damaged {
+    inner: Body,
+    /// Bytes of messages that are not complete.
+    buffer: BytesMut,
+    /// Complete messages so far.
+    seen: u64,
+    action: Action,
+    ended: bool,
+}
+
+impl Damaged {
+    /// The next complete message with its header.
+    fn message(&mut self) -> Option<Bytes> {
+        let header = self.buffer.get(..5)?;
+        let length = u32::from_be_bytes([header[1], header[2], header[3], header[4]]);
+        let whole = 5 + usize::try_from(length).ok()?;
+        (self.buffer.len() >= whole).then(|| self.buffer.split_to(whole).freeze())
+    }
+
+    fn altered(&self, message: Bytes) -> Bytes {
+        let (Action::Corrupt { message: wanted }
+        | Action::RowCount {
+            message: wanted, ..
+        }) = self.action
+        else {
+            return message;
+        };
+        if wanted != self.seen {
+            return message;
+        }
+        let mut payload = message.clone();
+        payload.advance(5);
+        let Ok(mut response) = ReadRowsResponse::decode(payload) else {
+            return message;
+        };
+        match &self.action {
+            Action::RowCount { add, .. } => {
+                response.row_count = response.row_count.saturating_add(*add);
+            }
+            _ => match &mut response.rows {
+                Some(Rows::ArrowRecordBatch(rows)) => {
+                    rows.serialized_record_batch = scrambled(&rows.serialized_record_batch);
+                }
+                Some(Rows::AvroRows(rows)) => {
+                    rows.serialized_binary_rows = scrambled(&rows.serialized_binary_rows);
+                }
+                None => {}
+            },
+        }
+        let mut out = BytesMut::with_capacity(5 + response.encoded_len());
+        out.put_u8(0);
+        out.put_u32(u32::try_from(response.encoded_len()).unwrap_or(u32::MAX));
+        if response.encode(&mut out).is_err() {
+            return message;
+        }
+        out.freeze()
+    }
+
+    /// The end of a truncated stream.
+    fn end(&mut self, ending: Ending) -> Result<Frame<Bytes>, Status> {
+        self.ended = true;
+        let mut trailers = http::HeaderMap::new();
+        let status = match ending {
+            Ending::Ok => Status::new(Code::Ok, ""),
+            Ending::Unavailable => Status::unavailable("the stream was cut off"),
+            // An error of the body is an RST_STREAM.
+            Ending::Reset => return Err(Status::internal("the stream was cut off")),
+        };
+        status.add_header(&mut trailers)?;
+        Ok(Frame::trailers(trailers))
+    }
+}
+
+/// Other bytes where the beginning was, which holds what a decoder needs.
+fn scrambled(bytes: &Bytes) -> Bytes {
+    let mut out = bytes.to_vec();
+    for byte in out.iter_mut().take(64) {
+        *byte ^= 0xa5;
+    }
+    out.into()
+}
+
+impl HttpBody for Damaged {
+    type Data = Bytes;
+    type Error = Status;
+
+    fn poll_frame(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+    ) -> Poll<Option<Result<Frame<Bytes>, Status>>> {
+        if self.ended {
+            return Poll::Ready(None);
+        }
+        loop {
+            if let Action::Truncate { messages, ending } = self.action
+                && self.seen >= messages
+            {
+                return Poll::Ready(Some(self.end(ending)));
+            }
+            if let Some(message) = self.message() {
+                let message = self.altered(message);
+                self.seen += 1;
+                return Poll::Ready(Some(Ok(Frame::data(message))));
+            }
+            match std::task::ready!(Pin::new(&mut self.inner).poll_frame(cx)) {
+                None => {
+                    self.ended = true;
+                    return Poll::Ready(None);
+                }
+                Some(Err(e)) => return Poll::Ready(Some(Err(e))),
+                Some(Ok(frame)) => match frame.into_data() {
+                    Ok(data) => self.buffer.extend_from_slice(&data),
+                    Err(trailers) => return Poll::Ready(Some(Ok(trailers))),
+                },
+            }
+        }
+    }
+}
