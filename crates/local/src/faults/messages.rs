@@ -2,6 +2,7 @@
 
 use std::pin::Pin;
 use std::task::{Context, Poll};
+use std::time::Duration;
 
 use bytes::{Buf, BufMut, Bytes, BytesMut};
 use http_body::{Body as HttpBody, Frame};
@@ -13,6 +14,9 @@ use super::rule::{Action, Ending};
 use crate::grpc::proto::ReadRowsResponse;
 use crate::grpc::proto::read_rows_response::Rows;
 
+/// Time for messages to be sent before the reset that follows them.
+const LULL: Duration = Duration::from_millis(50);
+
 /// The messages of `body` with what `action` does to them.
 pub(super) fn damaged(body: Body, action: &Action) -> Body {
     Body::new(Damaged {
@@ -21,6 +25,7 @@ pub(super) fn damaged(body: Body, action: &Action) -> Body {
         seen: 0,
         action: action.clone(),
         ended: false,
+        lull: None,
     })
 }
 
@@ -32,6 +37,8 @@ struct Damaged {
     seen: u64,
     action: Action,
     ended: bool,
+    /// Runs before a reset, which would overtake the messages sent so far.
+    lull: Option<Pin<Box<tokio::time::Sleep>>>,
 }
 
 impl Damaged {
@@ -121,6 +128,12 @@ impl HttpBody for Damaged {
             if let Action::Truncate { messages, ending } = self.action
                 && self.seen >= messages
             {
+                if ending == Ending::Reset {
+                    let lull = self
+                        .lull
+                        .get_or_insert_with(|| Box::pin(tokio::time::sleep(LULL)));
+                    std::task::ready!(lull.as_mut().poll(cx));
+                }
                 return Poll::Ready(Some(self.end(ending)));
             }
             if let Some(message) = self.message() {

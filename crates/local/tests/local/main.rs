@@ -4,6 +4,7 @@
 mod copies;
 mod datasets;
 mod durable;
+mod faults;
 mod harness;
 mod insert_all;
 mod loads;

@@ -27,7 +27,7 @@ use api::{CreateReadSessionRequest, DataFormat, ReadRowsRequest, ReadRowsRespons
 use crate::harness::{Local, PROJECT};
 
 /// A client of the Storage Read API.
-struct Reader(BigQueryReadClient<Channel>);
+pub(crate) struct Reader(BigQueryReadClient<Channel>);
 
 /// `projects/local/datasets/d/tables/t`.
 fn table_path() -> String {
@@ -35,7 +35,7 @@ fn table_path() -> String {
 }
 
 /// A request for all of `d.t` in Arrow, in one stream.
-fn request() -> CreateReadSessionRequest {
+pub(crate) fn request() -> CreateReadSessionRequest {
     CreateReadSessionRequest {
         parent: format!("projects/{PROJECT}"),
         read_session: Some(ReadSession {
@@ -64,7 +64,7 @@ fn selecting(fields: &[&str]) -> CreateReadSessionRequest {
 }
 
 /// The same with this restriction.
-fn restricted(text: &str) -> CreateReadSessionRequest {
+pub(crate) fn restricted(text: &str) -> CreateReadSessionRequest {
     with_options(TableReadOptions {
         row_restriction: text.to_string(),
         ..TableReadOptions::default()
@@ -88,6 +88,10 @@ fn session_of(request: &mut CreateReadSessionRequest) -> &mut ReadSession {
 }
 
 impl Reader {
+    pub(crate) fn client(&self) -> BigQueryReadClient<Channel> {
+        self.0.clone()
+    }
+
     async fn of(server: &LocalBigQuery) -> Self {
         let channel = Channel::from_shared(server.grpc_endpoint())
             .unwrap()
@@ -101,7 +105,10 @@ impl Reader {
         )
     }
 
-    async fn try_session(&self, request: CreateReadSessionRequest) -> Result<ReadSession, Status> {
+    pub(crate) async fn try_session(
+        &self,
+        request: CreateReadSessionRequest,
+    ) -> Result<ReadSession, Status> {
         self.0
             .clone()
             .create_read_session(request)
@@ -109,12 +116,16 @@ impl Reader {
             .map(tonic::Response::into_inner)
     }
 
-    async fn session(&self, request: CreateReadSessionRequest) -> ReadSession {
+    pub(crate) async fn session(&self, request: CreateReadSessionRequest) -> ReadSession {
         self.try_session(request).await.expect("a session")
     }
 
     /// All messages of one stream from `offset` on.
-    async fn try_read(&self, stream: &str, offset: i64) -> Result<Vec<ReadRowsResponse>, Status> {
+    pub(crate) async fn try_read(
+        &self,
+        stream: &str,
+        offset: i64,
+    ) -> Result<Vec<ReadRowsResponse>, Status> {
         let request = ReadRowsRequest {
             read_stream: stream.to_string(),
             offset,
@@ -127,7 +138,7 @@ impl Reader {
         Ok(all)
     }
 
-    async fn read(&self, stream: &str, offset: i64) -> Vec<ReadRowsResponse> {
+    pub(crate) async fn read(&self, stream: &str, offset: i64) -> Vec<ReadRowsResponse> {
         self.try_read(stream, offset).await.expect("rows")
     }
 
@@ -143,12 +154,12 @@ impl Reader {
     }
 
     /// The INT64 values of the first column.
-    async fn numbers(&self, session: &ReadSession) -> Vec<i64> {
+    pub(crate) async fn numbers(&self, session: &ReadSession) -> Vec<i64> {
         numbers(&self.rows(session).await)
     }
 }
 
-fn numbers(batch: &RecordBatch) -> Vec<i64> {
+pub(crate) fn numbers(batch: &RecordBatch) -> Vec<i64> {
     batch
         .column(0)
         .as_primitive::<Int64Type>()
@@ -169,7 +180,7 @@ fn arrow_schema(session: &ReadSession) -> SchemaRef {
         .schema()
 }
 
-fn payload(message: &ReadRowsResponse) -> Vec<u8> {
+pub(crate) fn payload(message: &ReadRowsResponse) -> Vec<u8> {
     use api::read_rows_response::Rows;
     match message.rows.as_ref().expect("rows") {
         Rows::ArrowRecordBatch(batch) => batch.serialized_record_batch.to_vec(),
@@ -186,14 +197,14 @@ fn batch_of(session: &ReadSession, payload: &[u8]) -> RecordBatch {
     batch
 }
 
-fn batch(session: &ReadSession, message: &ReadRowsResponse) -> RecordBatch {
+pub(crate) fn batch(session: &ReadSession, message: &ReadRowsResponse) -> RecordBatch {
     let batch = batch_of(session, &payload(message));
     assert_eq!(batch.num_rows() as i64, message.row_count);
     batch
 }
 
 /// A server that gives streams of about `stream_bytes`, with a client.
-async fn start(stream_bytes: usize) -> (Local, Reader) {
+pub(crate) async fn start(stream_bytes: usize) -> (Local, Reader) {
     let server = LocalBigQuery::start(LocalOptions {
         stream_bytes,
         ..LocalOptions::default()
@@ -216,7 +227,7 @@ async fn start(stream_bytes: usize) -> (Local, Reader) {
 }
 
 /// A table `d.t` of `id` (0 and up) and text, stored in segments of these sizes.
-async fn counted(local: &Local, segments: &[usize]) {
+pub(crate) async fn counted(local: &Local, segments: &[usize]) {
     local
         .table(json!([
             {"name": "id", "type": "INTEGER"},
