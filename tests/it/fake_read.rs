@@ -32,7 +32,7 @@ use tonic::service::Routes;
 
 /// One thing that the server does during a call.
 #[derive(Debug, Clone)]
-pub enum Act {
+pub(crate) enum Act {
     /// Sends a response.
     Send(ReadRowsResponse),
     /// Sends bytes in a frame of their own, whatever they are.
@@ -54,10 +54,10 @@ type Script = dyn Fn(usize, &ReadRowsRequest) -> Vec<Act> + Send + Sync;
 
 /// What happens in the session call of this number.
 type SessionScript =
-    dyn Fn(usize, &CreateReadSessionRequest) -> Result<ReadSession, Act> + Send + Sync;
+    dyn Fn(usize, &CreateReadSessionRequest) -> Result<ReadSession, Box<Act>> + Send + Sync;
 
 /// A running scripted server; dropping it closes every connection.
-pub struct FakeRead {
+pub(crate) struct FakeRead {
     address: SocketAddr,
     shared: Arc<Shared>,
     task: tokio::task::JoinHandle<()>,
@@ -74,15 +74,15 @@ struct Shared {
 
 impl FakeRead {
     /// A server whose sessions have a single stream of one INT64 column `n`.
-    pub async fn start(
+    pub(crate) async fn start(
         script: impl Fn(usize, &ReadRowsRequest) -> Vec<Act> + Send + Sync + 'static,
     ) -> Self {
         FakeRead::with_sessions(|_, _| Ok(session()), script).await
     }
 
     /// A server with a script for sessions too.
-    pub async fn with_sessions(
-        sessions: impl Fn(usize, &CreateReadSessionRequest) -> Result<ReadSession, Act>
+    pub(crate) async fn with_sessions(
+        sessions: impl Fn(usize, &CreateReadSessionRequest) -> Result<ReadSession, Box<Act>>
         + Send
         + Sync
         + 'static,
@@ -107,7 +107,7 @@ impl FakeRead {
     }
 
     /// Closes every connection at once and listens again at the same address.
-    pub async fn restart(&mut self) {
+    pub(crate) async fn restart(&mut self) {
         self.task.abort();
         let _ = (&mut self.task).await;
         let listener = loop {
@@ -120,43 +120,43 @@ impl FakeRead {
     }
 
     /// Closes every connection at once and listens no more.
-    pub async fn stop(&mut self) {
+    pub(crate) async fn stop(&mut self) {
         self.task.abort();
         let _ = (&mut self.task).await;
     }
 
     /// A client of this server.
-    pub fn client(&self) -> Client {
+    pub(crate) fn client(&self) -> Client {
         client_at(self.address, &[])
     }
 
     /// A client of this server with more options.
-    pub fn client_with(&self, more: &[(&str, &str)]) -> Client {
+    pub(crate) fn client_with(&self, more: &[(&str, &str)]) -> Client {
         client_at(self.address, more)
     }
 
     /// The offsets of the ReadRows calls, in order.
-    pub fn offsets(&self) -> Vec<i64> {
+    pub(crate) fn offsets(&self) -> Vec<i64> {
         self.calls().iter().map(|call| call.offset).collect()
     }
 
     /// The ReadRows calls, in order.
-    pub fn calls(&self) -> Vec<ReadRowsRequest> {
+    pub(crate) fn calls(&self) -> Vec<ReadRowsRequest> {
         self.shared.calls.lock().unwrap().clone()
     }
 
     /// The session calls, in order.
-    pub fn session_calls(&self) -> Vec<CreateReadSessionRequest> {
+    pub(crate) fn session_calls(&self) -> Vec<CreateReadSessionRequest> {
         self.shared.session_calls.lock().unwrap().clone()
     }
 
     /// The routing headers of all calls, in order.
-    pub fn routing(&self) -> Vec<String> {
+    pub(crate) fn routing(&self) -> Vec<String> {
         self.shared.routing.lock().unwrap().clone()
     }
 
     /// How many ReadRows calls the client gave up.
-    pub fn cancelled(&self) -> usize {
+    pub(crate) fn cancelled(&self) -> usize {
         *self.shared.cancelled.lock().unwrap()
     }
 }
@@ -168,7 +168,7 @@ impl Drop for FakeRead {
 }
 
 /// A client of a server at this address, whose REST interface is elsewhere.
-pub fn client_at(address: SocketAddr, more: &[(&str, &str)]) -> Client {
+pub(crate) fn client_at(address: SocketAddr, more: &[(&str, &str)]) -> Client {
     let grpc = format!("http://{address}");
     let mut pairs = vec![
         ("rest_endpoint", "http://127.0.0.1:1"),
@@ -223,7 +223,7 @@ async fn create_session(State(shared): State<Arc<Shared>>, request: Request) -> 
             acts.send(data(&session.encode_to_vec())).await.unwrap();
             acts.send(trailers(Code::Ok, "", None)).await.unwrap();
         }
-        Err(act) => act_out(act, &acts).await,
+        Err(act) => act_out(*act, &acts).await,
     }
     respond(acting)
 }
@@ -354,14 +354,14 @@ impl http_body::Body for ScriptedBody {
 }
 
 /// The name of the only stream.
-pub const STREAM: &str = "projects/p/locations/us/sessions/s/streams/only";
+pub(crate) const STREAM: &str = "projects/p/locations/us/sessions/s/streams/only";
 
 fn schema() -> Schema {
     Schema::new(vec![Field::new("n", DataType::Int64, false)])
 }
 
 /// A session of the one stream.
-pub fn session() -> ReadSession {
+pub(crate) fn session() -> ReadSession {
     ReadSession {
         name: "projects/p/locations/us/sessions/s".into(),
         streams: vec![ReadStream {
@@ -388,7 +388,7 @@ fn bare_messages(numbers: Option<std::ops::Range<i64>>) -> Bytes {
 }
 
 /// A response with these numbers.
-pub fn rows(numbers: std::ops::Range<i64>) -> ReadRowsResponse {
+pub(crate) fn rows(numbers: std::ops::Range<i64>) -> ReadRowsResponse {
     ReadRowsResponse {
         row_count: numbers.end - numbers.start,
         rows: Some(Rows::ArrowRecordBatch(ArrowRecordBatch {
@@ -400,7 +400,7 @@ pub fn rows(numbers: std::ops::Range<i64>) -> ReadRowsResponse {
 }
 
 /// A response without rows that says how much the stream is slowed down.
-pub fn throttled(percent: i32) -> ReadRowsResponse {
+pub(crate) fn throttled(percent: i32) -> ReadRowsResponse {
     ReadRowsResponse {
         throttle_state: Some(ThrottleState {
             throttle_percent: percent,

@@ -11,15 +11,15 @@ use tokio::net::TcpListener;
 
 /// An answer: its status, its headers and its body.
 #[derive(Debug, Clone)]
-pub struct Answer {
-    pub status: u16,
-    pub headers: Vec<(&'static str, String)>,
-    pub body: Vec<u8>,
+pub(crate) struct Answer {
+    pub(crate) status: u16,
+    pub(crate) headers: Vec<(&'static str, String)>,
+    pub(crate) body: Vec<u8>,
 }
 
 impl Answer {
     /// A JSON answer.
-    pub fn json(status: u16, body: &Value) -> Self {
+    pub(crate) fn json(status: u16, body: &Value) -> Self {
         Answer {
             status,
             headers: Vec::new(),
@@ -28,7 +28,7 @@ impl Answer {
     }
 
     /// An error as the service words it.
-    pub fn error(status: u16, reason: &str, message: &str) -> Self {
+    pub(crate) fn error(status: u16, reason: &str, message: &str) -> Self {
         Answer::json(
             status,
             &serde_json::json!({"error": {
@@ -43,7 +43,7 @@ impl Answer {
 type Script = dyn Fn(usize, &str) -> Answer + Send + Sync;
 
 /// A running scripted server.
-pub struct FakeRest {
+pub(crate) struct FakeRest {
     endpoint: String,
     shared: Arc<Shared>,
     task: tokio::task::JoinHandle<()>,
@@ -57,7 +57,9 @@ struct Shared {
 
 impl FakeRest {
     /// A server that answers by the call's number (from 0) and its path and query.
-    pub async fn start(script: impl Fn(usize, &str) -> Answer + Send + Sync + 'static) -> Self {
+    pub(crate) async fn start(
+        script: impl Fn(usize, &str) -> Answer + Send + Sync + 'static,
+    ) -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let endpoint = format!("http://{}", listener.local_addr().unwrap());
         let shared = Arc::new(Shared {
@@ -79,22 +81,22 @@ impl FakeRest {
     }
 
     /// The server's address.
-    pub fn endpoint(&self) -> &str {
+    pub(crate) fn endpoint(&self) -> &str {
         &self.endpoint
     }
 
     /// A client of this server.
-    pub fn client(&self) -> Client {
+    pub(crate) fn client(&self) -> Client {
         rest_client(&self.endpoint)
     }
 
     /// Path and query of the calls, in order.
-    pub fn calls(&self) -> Vec<String> {
+    pub(crate) fn calls(&self) -> Vec<String> {
         self.shared.calls.lock().unwrap().clone()
     }
 
     /// The headers of the calls, in order.
-    pub fn headers(&self) -> Vec<http::HeaderMap> {
+    pub(crate) fn headers(&self) -> Vec<http::HeaderMap> {
         self.shared.headers.lock().unwrap().clone()
     }
 }
@@ -106,7 +108,7 @@ impl Drop for FakeRest {
 }
 
 /// A client of a REST server at this address, without a Storage API.
-pub fn rest_client(endpoint: &str) -> Client {
+pub(crate) fn rest_client(endpoint: &str) -> Client {
     let raw = RawOptions::from_pairs([
         ("rest_endpoint", endpoint),
         ("grpc_endpoint", "http://127.0.0.1:1"),

@@ -11,6 +11,8 @@ use datafusion::error::DataFusionError;
 use datafusion::execution::SessionStateBuilder;
 use datafusion::physical_plan::{ExecutionPlan, collect};
 use datafusion::prelude::{SessionConfig, SessionContext};
+use datafusion_bigquery::client::Client;
+use datafusion_bigquery::options::Options;
 use datafusion_bigquery::{RawOptions, with_bigquery};
 use serde_json::{Value, json};
 
@@ -60,6 +62,12 @@ impl Server {
         .unwrap()
     }
 
+    /// A client of this server.
+    pub fn client(&self) -> Client {
+        let options = Options::resolve(&self.options()).unwrap();
+        Client::new(&options.connection).unwrap()
+    }
+
     /// A session with the catalog `bq`, and `partitions` target partitions.
     pub fn session(&self, partitions: usize) -> SessionContext {
         self.session_with(SessionConfig::new().with_target_partitions(partitions))
@@ -102,7 +110,8 @@ impl Server {
         self.post(&format!("datasets/{dataset}/tables"), body).await;
     }
 
-    async fn load_parquet(&self, dataset: &str, table: &str) {
+    /// Loads a table of the flights data.
+    pub async fn load_parquet(&self, dataset: &str, table: &str) {
         let configuration = json!({"configuration": {"load": {
             "destinationTable": {"projectId": PROJECT, "datasetId": dataset, "tableId": table},
             "sourceFormat": "PARQUET",

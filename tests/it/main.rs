@@ -6,7 +6,7 @@ mod fake_read;
 mod fake_rest;
 mod flights;
 mod harness;
-mod local_server;
+mod layers;
 mod read_faults;
 mod read_local;
 mod reading;

@@ -429,8 +429,8 @@ async fn sessions_are_asked_for_as_wanted() {
 async fn sessions_are_opened_again_after_passing_failures() {
     let server = FakeRead::with_sessions(
         |call, _| match call {
-            0 => Err(Act::End(Code::Unavailable, "down")),
-            1 => Err(Act::Reset),
+            0 => Err(Box::new(Act::End(Code::Unavailable, "down"))),
+            1 => Err(Box::new(Act::Reset)),
             _ => Ok(session()),
         },
         |_, _| vec![],
@@ -465,9 +465,11 @@ async fn refused_sessions_say_why_and_what_to_do() {
             &["p.d.t", "told so"][..],
         ),
     ] {
-        let server =
-            FakeRead::with_sessions(move |_, _| Err(Act::End(code, "told so")), |_, _| vec![])
-                .await;
+        let server = FakeRead::with_sessions(
+            move |_, _| Err(Box::new(Act::End(code, "told so"))),
+            |_, _| vec![],
+        )
+        .await;
         let error = server
             .client()
             .create_read_session(&ReadSessionRequest::new(table()))
