@@ -74,8 +74,8 @@ fn negation(schema: &TableSchema, predicate: &Predicate) -> Option<Condition> {
                 };
             }
             let differs = Leaf::Compare(operand.clone(), Comparison::NotEqual, literal.clone());
-            let either = Condition::any(vec![leaf(schema, &differs)?, is_null?]);
-            Some(either.weaken().into())
+            // Like the predicate, never NULL.
+            Some(Condition::any(vec![leaf(schema, &differs)?, is_null?]))
         }
         Predicate::Leaf(Leaf::Is(inner, truth)) => {
             // TRUE where `inner` has the other truth value or none.
@@ -84,7 +84,7 @@ fn negation(schema: &TableSchema, predicate: &Predicate) -> Option<Condition> {
                 Truth::False => condition(schema, inner)?,
             };
             let unknown = leaf(schema, &Leaf::IsNull(subject_of(inner)?.clone()))?;
-            Some(Condition::any(vec![other, unknown]).weaken().into())
+            Some(Condition::any(vec![other, unknown]))
         }
         Predicate::Leaf(found) => match leaf(schema, found)? {
             Condition::Equivalent(condition) => Some(condition.not().into()),

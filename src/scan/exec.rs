@@ -13,6 +13,7 @@ use datafusion::physical_plan::execution_plan::{
     Boundedness, ChildrenPropertiesMode, EmissionType, ReplaceChildrenOptions, SchedulingType,
 };
 use datafusion::physical_plan::metrics::{ExecutionPlanMetricsSet, MetricsSet};
+use datafusion::physical_plan::projection::ProjectionExec;
 use datafusion::physical_plan::statistics::StatisticsArgs;
 use datafusion::physical_plan::{
     DisplayAs, DisplayFormatType, ExecutionPlan, Partitioning, PlanProperties,
@@ -20,6 +21,7 @@ use datafusion::physical_plan::{
 
 use super::execution::{Executions, Source};
 use super::metrics::ScanMetrics;
+use super::prune;
 use super::spec::ReadSpec;
 use super::stream::PartitionReader;
 use crate::types::TableRef;
@@ -81,16 +83,10 @@ impl BigQueryScanExec {
         self.spec.restriction.text()
     }
 
-    /// The same scan as if it had never run.
-    fn fresh(&self, spec: Arc<ReadSpec>) -> Self {
-        Self {
-            source: Arc::clone(&self.source),
-            spec,
-            table_rows: self.table_rows,
-            properties: Arc::clone(&self.properties),
-            executions: Arc::default(),
-            metrics: ExecutionPlanMetricsSet::new(),
-        }
+    /// The scan with other terms, as if it had never run.
+    fn with_spec(&self, spec: ReadSpec) -> Self {
+        let source = Arc::clone(&self.source);
+        Self::new(source, spec, self.partitions(), self.table_rows)
     }
 
     fn partitions(&self) -> usize {
@@ -186,7 +182,7 @@ impl ExecutionPlan for BigQueryScanExec {
     }
 
     fn reset_state(self: Arc<Self>) -> Result<Arc<dyn ExecutionPlan>> {
-        let mut fresh = self.fresh(Arc::clone(&self.spec));
+        let mut fresh = self.with_spec(self.spec.as_ref().clone());
         // The counters go on: they are about the node, not about one run of it.
         fresh.metrics = self.metrics.clone();
         Ok(Arc::new(fresh))
@@ -239,11 +235,26 @@ impl ExecutionPlan for BigQueryScanExec {
             limit,
             ..self.spec.as_ref().clone()
         };
-        Some(Arc::new(self.fresh(Arc::new(spec))))
+        Some(Arc::new(self.with_spec(spec)))
     }
 
     fn fetch(&self) -> Option<usize> {
         self.spec.limit
+    }
+
+    /// Reads only what the projection needs, fields of structs included.
+    fn try_swapping_with_projection(
+        &self,
+        projection: &ProjectionExec,
+    ) -> Result<Option<Arc<dyn ExecutionPlan>>> {
+        let Some(narrowed) = prune::narrow(&self.spec, projection.expr())? else {
+            return Ok(None);
+        };
+        let scan: Arc<dyn ExecutionPlan> = Arc::new(self.with_spec(narrowed.spec));
+        Ok(Some(match narrowed.projection {
+            Some(projection) => Arc::new(ProjectionExec::try_new(projection, scan)?),
+            None => scan,
+        }))
     }
 }
 

@@ -6,6 +6,7 @@ mod align;
 mod exec;
 mod execution;
 mod metrics;
+mod prune;
 mod snapshot;
 mod spec;
 mod stream;

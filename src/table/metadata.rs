@@ -2,7 +2,7 @@
 
 use datafusion::arrow::datatypes::{DataType, Field as ArrowField, Schema, SchemaRef};
 
-use crate::client::rest::model::{Table, TableKind};
+use crate::client::rest::model::{Partitioning, Table, TableKind};
 use crate::error::{Error, ErrorKind, Result};
 use crate::options::TimestampPrecision;
 use crate::types::{Field, FieldType, TableRef, TableSchema, arrow};
@@ -16,6 +16,8 @@ pub(crate) struct LiveTable {
     /// Rows without those in the streaming buffer.
     pub(crate) rows: Option<usize>,
     pub(crate) schema: SchemaRef,
+    /// The column that every read has to filter on, if the table demands it.
+    pub(crate) demanded_filter: Option<String>,
     /// How the schema takes TIMESTAMP(12); sessions have to be asked the same.
     pub(crate) precision: TimestampPrecision,
 }
@@ -29,10 +31,12 @@ impl LiveTable {
             }
         }
         let schema = arrow::table_schema(&found.schema, precision);
+        let demanded_filter = demanded_filter(&found);
         Self {
             table,
             kind: found.kind,
             rows: found.num_rows.and_then(|rows| usize::try_from(rows).ok()),
+            demanded_filter,
             columns: found.schema,
             schema,
             precision,
@@ -59,6 +63,24 @@ impl LiveTable {
                 self.table, self.kind, self.table
             ),
         ))
+    }
+
+    /// That a read with this restriction is not refused for want of a filter.
+    ///
+    /// # Errors
+    /// [`ErrorKind::FailedPrecondition`] naming the column to filter on.
+    pub(crate) fn check_filtered(&self, restriction: &str) -> Result<()> {
+        match &self.demanded_filter {
+            Some(column) if restriction.is_empty() => Err(Error::new(
+                ErrorKind::FailedPrecondition,
+                format!(
+                    "{} demands a filter on its partition column: compare {column} with a \
+                     literal in WHERE, or set the option scan.row_restriction",
+                    self.table
+                ),
+            )),
+            _ => Ok(()),
+        }
     }
 
     /// That the columns which a statement declared are the table's.
@@ -91,6 +113,20 @@ impl LiveTable {
         }
         Ok(())
     }
+}
+
+fn demanded_filter(table: &Table) -> Option<String> {
+    if !table.require_partition_filter {
+        return None;
+    }
+    Some(match table.partitioning.as_ref()? {
+        Partitioning::Time {
+            column: Some(column),
+            ..
+        }
+        | Partitioning::Range { column } => column.clone(),
+        Partitioning::Time { column: None, .. } => "_PARTITIONTIME".to_string(),
+    })
 }
 
 /// Takes a STRING column that does not say its collation to have the table's:
@@ -183,6 +219,7 @@ mod tests {
             columns,
             kind: TableKind::Table,
             rows: None,
+            demanded_filter: None,
             precision: TimestampPrecision::Micros,
         }
     }
@@ -216,6 +253,16 @@ mod tests {
             .check_declared(&declared("nope", DataType::Int64))
             .unwrap_err();
         assert!(error.message().contains("no such column"), "{error}");
+    }
+
+    #[test]
+    fn i04_a_demanded_filter_is_named() {
+        let mut table = live();
+        assert!(table.check_filtered("").is_ok());
+        table.demanded_filter = Some("at".to_string());
+        let error = table.check_filtered("").unwrap_err();
+        assert!(error.message().contains("compare at"), "{error}");
+        assert!(table.check_filtered("(`at` > TIMESTAMP '…')").is_ok());
     }
 
     #[test]

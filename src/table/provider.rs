@@ -16,7 +16,6 @@ use super::metadata::LiveTable;
 use crate::client::Client;
 use crate::client::rest::model::TableKind;
 use crate::error::{Error, ErrorKind, Result};
-use crate::filter::translate::translate;
 use crate::options::{BigQueryOptions, Options, RawOptions, ScanOptions};
 use crate::scan::{BigQueryScanExec, Pushdown, ReadSpec, Snapshots, Source, StatementId};
 use crate::types::TableRef;
@@ -219,6 +218,7 @@ impl TableProvider for BigQueryTable {
             options.scan.row_restriction.as_deref(),
             limit,
         )?;
+        live.check_filtered(&spec.restriction.text())?;
         let partitions = match usize::try_from(options.scan.max_stream_count) {
             Ok(0) | Err(_) => session.config().target_partitions(),
             Ok(most) => session.config().target_partitions().min(most),
@@ -245,25 +245,15 @@ impl TableProvider for BigQueryTable {
         )))
     }
 
+    /// Every filter is given to the scan and kept. Never Exact: a restriction
+    /// that the service refuses is dropped when the session opens, and then only
+    /// the engine's filter remains. Never Unsupported: the scan shows in EXPLAIN
+    /// which filters the restriction leaves to the engine.
     fn supports_filters_pushdown(
         &self,
         filters: &[&Expr],
     ) -> DataFusionResult<Vec<TableProviderFilterPushDown>> {
-        let State::Live(live) = &self.state else {
-            return Ok(vec![
-                TableProviderFilterPushDown::Unsupported;
-                filters.len()
-            ]);
-        };
-        // Never Exact: a restriction that the service refuses is dropped when
-        // the session opens, and then only the engine's filter remains.
-        Ok(filters
-            .iter()
-            .map(|filter| match translate(&live.columns, filter) {
-                Some(_) => TableProviderFilterPushDown::Inexact,
-                None => TableProviderFilterPushDown::Unsupported,
-            })
-            .collect())
+        Ok(vec![TableProviderFilterPushDown::Inexact; filters.len()])
     }
 
     fn statistics(&self) -> Option<Statistics> {

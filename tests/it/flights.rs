@@ -79,23 +79,23 @@ async fn queries_give_the_originals_rows() {
     for query in [
         "SELECT carrier, count(*) n, round(avg(arr_delay), 2) d FROM {flights} \
          WHERE origin = 'JFK' AND month = 6 GROUP BY carrier ORDER BY n DESC, carrier",
-        "SELECT count(*) FROM {flights}",
-        "SELECT count(dep_time), count(*), sum(distance) FROM {flights} WHERE dep_time IS NULL",
-        "SELECT origin, dest, count(*) FROM {flights} WHERE dest IN ('LAX', 'SFO', 'SEA', 'BOS', \
+        "SELECT count(*) n FROM {flights}",
+        "SELECT count(dep_time) t, count(*) n, sum(distance) d FROM {flights} WHERE dep_time IS NULL",
+        "SELECT origin, dest, count(*) n FROM {flights} WHERE dest IN ('LAX', 'SFO', 'SEA', 'BOS', \
          'MIA') AND NOT (origin = 'EWR') GROUP BY origin, dest ORDER BY 1, 2",
         "SELECT a.name, count(*) n FROM {flights} f JOIN {airlines} a ON f.carrier = a.carrier \
          WHERE f.distance > 2000 GROUP BY a.name ORDER BY n DESC, a.name",
-        "SELECT p.manufacturer, count(*) n, max(f.distance) FROM {flights} f JOIN {planes} p ON \
+        "SELECT p.manufacturer, count(*) n, max(f.distance) d FROM {flights} f JOIN {planes} p ON \
          f.tailnum = p.tailnum WHERE p.year BETWEEN 2000 AND 2005 AND f.tailnum LIKE 'N5%' GROUP \
          BY p.manufacturer ORDER BY n DESC, p.manufacturer",
-        "SELECT origin, round(avg(temp), 3), max(wind_gust) FROM {weather} WHERE temp > 80.5 AND \
+        "SELECT origin, round(avg(temp), 3) t, max(wind_gust) g FROM {weather} WHERE temp > 80.5 AND \
          humid <= 60.0 GROUP BY origin ORDER BY origin",
-        "SELECT count(*) FROM {weather} WHERE wind_gust IS NOT NULL AND wind_gust <> 0",
+        "SELECT count(*) n FROM {weather} WHERE wind_gust IS NOT NULL AND wind_gust <> 0",
         "SELECT faa, name, lat, lon, alt FROM {airports} WHERE lat > 60 AND name LIKE '%Intl%' \
          ORDER BY faa",
-        "SELECT time_hour, count(*) FROM {flights} WHERE time_hour >= '2013-07-04T00:00:00Z' AND \
+        "SELECT time_hour, count(*) n FROM {flights} WHERE time_hour >= '2013-07-04T00:00:00Z' AND \
          time_hour < '2013-07-05T00:00:00Z' GROUP BY time_hour ORDER BY time_hour",
-        "SELECT count(*) FROM {flights} l JOIN {flights} r ON l.flight = r.flight AND l.month = \
+        "SELECT count(*) n FROM {flights} l JOIN {flights} r ON l.flight = r.flight AND l.month = \
          r.month AND l.day = r.day WHERE l.month = 1 AND l.day = 1 AND l.origin = 'JFK'",
     ] {
         let spelled = |prefix: &str| {
