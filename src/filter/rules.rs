@@ -56,7 +56,7 @@ pub(crate) static RULES: &[Rule] = &[
     },
     Rule {
         expression: "a BOOL column `=` or `<>` a literal",
-        examples: &[("flag = (n IS NULL AND FALSE)", "(NOT (`flag`))")],
+        examples: &[("flag = FALSE", "(NOT (`flag`))")],
         claim: Claim::Equivalent,
         why: "`flag = TRUE` is `flag` and `flag = FALSE` is `NOT flag`, NULL included.",
         apply: compare::bool_compare,

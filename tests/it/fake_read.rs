@@ -125,6 +125,11 @@ impl FakeRead {
         let _ = (&mut self.task).await;
     }
 
+    /// The server's address.
+    pub fn endpoint(&self) -> String {
+        format!("http://{}", self.address)
+    }
+
     /// A client of this server.
     pub(crate) fn client(&self) -> Client {
         client_at(self.address, &[])

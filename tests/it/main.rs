@@ -11,3 +11,4 @@ mod read_faults;
 mod read_local;
 mod reading;
 mod rest_client;
+mod scan_faults;
