@@ -13,6 +13,7 @@ use serde_json::Value;
 
 use super::answer::RestError;
 use crate::error::{Reason, Result, ServiceError};
+use crate::value::json_text::parse_json;
 
 /// The largest JSON body, as sent and after decompression.
 pub const MAX_JSON_BYTES: usize = 64 << 20;
@@ -35,7 +36,8 @@ impl<S: Send + Sync> FromRequest<S> for JsonBody {
         if bytes.is_empty() {
             return Ok(Self(Value::Object(serde_json::Map::new())));
         }
-        match serde_json::from_slice(&bytes) {
+        let text = std::str::from_utf8(&bytes).map_err(parse_error)?;
+        match parse_json(text) {
             Ok(value @ Value::Object(_)) => Ok(Self(value)),
             Ok(_) => Err(parse_error("the body must be a JSON object").into()),
             Err(e) => Err(parse_error(e).into()),

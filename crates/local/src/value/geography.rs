@@ -260,7 +260,7 @@ fn from_geojson(value: &Value) -> Option<Result<Geometry, ValueError>> {
         return Some(Ok(Geometry::Collection(out)));
     }
     let coordinates = object.get("coordinates")?;
-    Some(coordinates_of(kind, coordinates)?)
+    coordinates_of(kind, coordinates)
 }
 
 fn coordinates_of(kind: &str, value: &Value) -> Option<Result<Geometry, ValueError>> {

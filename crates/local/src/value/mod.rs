@@ -10,6 +10,7 @@
 //! | [`timestamp`] | TIMESTAMP and time zones |
 //! | [`decimal`] | NUMERIC, BIGNUMERIC |
 //! | [`interval`], [`range`] | INTERVAL, RANGE |
+//! | [`json_text`] | JSON text, exactly |
 //! | [`json`], [`geography`] | normal forms of JSON text and well-known text |
 //! | [`text`] | any Arrow value as the text that REST answers carry |
 //! | [`rows`] | record batches as REST rows |
@@ -22,6 +23,7 @@ mod error;
 pub mod geography;
 pub mod interval;
 pub mod json;
+pub mod json_text;
 pub mod range;
 pub mod rows;
 pub mod scalar;
@@ -31,3 +33,6 @@ pub mod timestamp;
 pub use build::{JsonRowsBuilder, RowError, UnknownFields};
 pub use error::ValueError;
 pub use text::{TextOptions, TimestampText};
+
+#[cfg(test)]
+mod tests;

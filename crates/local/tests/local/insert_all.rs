@@ -182,3 +182,34 @@ async fn requests_that_are_refused_whole() {
         .await
         .error(404, "notFound");
 }
+
+#[tokio::test]
+async fn defaults_fill_what_rows_leave_out() {
+    let local = Local::with_dataset().await;
+    local
+        .table(json!([
+            {"name": "n", "type": "INTEGER", "defaultValueExpression": "40 + 2"},
+            {"name": "ts", "type": "TIMESTAMP", "defaultValueExpression": "CURRENT_TIMESTAMP()"},
+            {"name": "l", "type": "STRING", "mode": "REPEATED", "defaultValueExpression": "['a', 'b']"}]))
+        .await;
+    let before = bigquery_local::store::micros_now();
+    local
+        .insert(&[
+            json!({}),
+            json!({"N": 7}),
+            json!({"n": null, "l": []}),
+        ])
+        .await;
+    let answer = local
+        .get(&format!("{DATA}?formatOptions.useInt64Timestamp=true"))
+        .await
+        .ok();
+    let cell = |row: usize, column: usize| answer["rows"][row]["f"][column]["v"].clone();
+    assert_eq!(cell(0, 0), "42");
+    assert_eq!(cell(1, 0), "7");
+    assert_eq!(cell(2, 0), Value::Null);
+    let filled: i64 = cell(0, 1).as_str().unwrap().parse().unwrap();
+    assert!((before..before + 60_000_000).contains(&filled));
+    assert_eq!(cell(0, 2), json!([{"v": "a"}, {"v": "b"}]));
+    assert_eq!(cell(2, 2), json!([]));
+}

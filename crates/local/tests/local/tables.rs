@@ -459,3 +459,87 @@ async fn expired_tables_are_gone() {
     assert_eq!(life, 3_600_000);
     assert_eq!(made["timePartitioning"]["expirationMs"], "7200000");
 }
+
+#[tokio::test]
+async fn views_take_their_columns_from_their_query() {
+    let local = Local::with_dataset().await;
+    local
+        .table(json!([{"name": "a", "type": "INTEGER", "mode": "REQUIRED"}, {"name": "r", "type": "RECORD", "mode": "REPEATED", "fields": [{"name": "x", "type": "NUMERIC"}]}]))
+        .await;
+    let body = json!({
+        "view": {"query": "SELECT a + 1 AS b, r FROM d.t", "useLegacySql": false},
+        "schema": {"fields": [{"name": "b", "type": "INTEGER", "description": "more"}]},
+        "labels": {"k": "v"}});
+    let made = local.post("datasets/d/tables", named("v", body)).await.ok();
+    assert_eq!(made["type"], "VIEW");
+    assert_eq!(
+        made["view"],
+        json!({"query": "SELECT a + 1 AS b, r FROM d.t", "useLegacySql": false})
+    );
+    let fields = &made["schema"]["fields"];
+    assert_eq!(
+        (
+            &fields[0]["name"],
+            &fields[0]["type"],
+            &fields[0]["description"]
+        ),
+        (&json!("b"), &json!("INTEGER"), &json!("more"))
+    );
+    assert_eq!(
+        (&fields[1]["mode"], &fields[1]["fields"][0]["type"]),
+        (&json!("REPEATED"), &json!("NUMERIC"))
+    );
+    let list = local.get("datasets/d/tables").await.ok();
+    assert_eq!(list["tables"][1]["type"], "VIEW");
+    let patched = local
+        .patch(
+            "datasets/d/tables/v",
+            json!({"view": {"query": "SELECT CAST(a AS STRING) AS c FROM d.t"}}),
+        )
+        .await
+        .ok();
+    assert_eq!(patched["schema"]["fields"][0]["name"], "c");
+    assert_eq!(patched["schema"]["fields"][0]["type"], "STRING");
+    assert_eq!(patched["labels"], json!({"k": "v"}));
+    let described = local
+        .patch("datasets/d/tables/v", json!({"description": "x"}))
+        .await
+        .ok();
+    assert_eq!(
+        (&described["description"], &described["view"]),
+        (&json!("x"), &patched["view"])
+    );
+    for query in ["SELECT nope FROM d.t", "SELEC", "SELECT * FROM d.nope"] {
+        let answer = local
+            .post(
+                "datasets/d/tables",
+                named("w", json!({"view": {"query": query}})),
+            )
+            .await;
+        assert!(
+            matches!(answer.status, 400 | 404),
+            "{query}: {}",
+            answer.body
+        );
+        local
+            .get("datasets/d/tables/w")
+            .await
+            .error(404, "notFound");
+    }
+    let message = local
+        .get("datasets/d/tables/v/data")
+        .await
+        .error(400, "invalid");
+    assert!(
+        message.starts_with("Cannot list a table of type VIEW."),
+        "{message}"
+    );
+    let message = local
+        .post(
+            "datasets/d/tables/v/insertAll",
+            json!({"rows": [{"json": {}}]}),
+        )
+        .await
+        .error(400, "invalid");
+    assert!(message.contains("it is currently a VIEW"), "{message}");
+}

@@ -10,6 +10,7 @@ use crate::error::{Result, ServiceError};
 use crate::schema::{Field, FieldType, Mode, TableSchema};
 use crate::value::build::{JsonRowsBuilder, JsonText, UnknownFields};
 use crate::value::civil::{parse_date, parse_time};
+use crate::value::json_text::parse_json;
 use crate::value::timestamp::parse_timestamp_for_import;
 
 /// Reads files of newline-delimited JSON.
@@ -93,7 +94,7 @@ fn lines(text: &str) -> impl Iterator<Item = (usize, &str)> {
 }
 
 fn parse(line: &str) -> Result<Value, String> {
-    serde_json::from_str(line).map_err(|e| format!("Parser terminated: {e}"))
+    parse_json(line).map_err(|e| format!("Parser terminated: {e}"))
 }
 
 fn capitalized(message: &str) -> String {
@@ -118,7 +119,7 @@ fn autodetect(texts: &[String], wanted: Option<&TableSchema>) -> Result<TableSch
     let mut rows = 0;
     for (_, line) in texts.iter().flat_map(|text| lines(text)).take(SAMPLE_ROWS) {
         // A line that is no JSON is a bad record of the load itself.
-        if let Ok(Value::Object(object)) = serde_json::from_str::<Value>(line) {
+        if let Ok(Value::Object(object)) = parse_json(line) {
             look(&mut seen, &object, "")?;
             rows += 1;
         }
