@@ -184,13 +184,28 @@ fn normal_number(n: &str, wide: WideNumbers) -> Result<String> {
         return fail(format!("Input number: {n} is out of range of FLOAT64"));
     }
     let printed = float_json(value);
-    let exact = |s: &str| super::decimal::parse(s, 400);
-    if wide == WideNumbers::Exact && exact(&printed) != exact(n) {
+    if wide == WideNumbers::Exact && digits_of(&printed) != digits_of(n) {
         return fail(format!(
             "Input number: {n} cannot round-trip through string representation"
         ));
     }
     Ok(printed)
+}
+
+/// A number's significant digits and the power of ten of the last one.
+fn digits_of(n: &str) -> (bool, String, i64) {
+    let (mantissa, exponent) = n.split_once(['e', 'E']).unwrap_or((n, "0"));
+    let (whole, fraction) = mantissa.split_once('.').unwrap_or((mantissa, ""));
+    let negative = whole.starts_with('-');
+    let all = format!("{}{fraction}", whole.trim_start_matches('-'));
+    let kept = all.trim_end_matches('0');
+    if kept.is_empty() || kept.bytes().all(|b| b == b'0') {
+        return (false, String::new(), 0);
+    }
+    let dropped = (all.len() - kept.len()) as i64;
+    let exponent = exponent.parse::<i64>().unwrap_or(i64::from(i32::MAX));
+    let power = exponent - fraction.len() as i64 + dropped;
+    (negative, kept.trim_start_matches('0').to_string(), power)
 }
 
 /// A double inside a JSON value, which keeps a fraction to tell it from an
