@@ -1,6 +1,7 @@
 //! The rows of one stream from one offset on, as batches of about one message.
 
 use std::collections::VecDeque;
+use std::ops::Range;
 use std::sync::Arc;
 
 use arrow::array::RecordBatch;
@@ -12,6 +13,7 @@ use super::registry::{Session, Stream};
 use super::size::buffer_bytes;
 use crate::error::{Result, ServiceError};
 use crate::schema::adapt_batch;
+use crate::store::SegmentReader;
 
 /// Size aimed at for the rows of one message.
 const MESSAGE_BYTES: usize = 1 << 20;
@@ -39,14 +41,47 @@ struct Pending {
     position: usize,
 }
 
+/// Consecutive rows of one segment, read batch by batch.
+#[derive(Debug)]
+struct Run {
+    reader: SegmentReader,
+    partition: Option<i64>,
+    /// Row of the segment at which the reader is.
+    at: usize,
+    rows: Range<usize>,
+}
+
+impl Run {
+    /// The run's part of the next batch that has one.
+    fn next(&mut self) -> Result<Option<RecordBatch>> {
+        while self.at < self.rows.end {
+            let Some(batch) = self.reader.next().transpose()? else {
+                return Err(ServiceError::internal(format!(
+                    "stored rows cannot be read: {} of {} are there",
+                    self.at, self.rows.end
+                )));
+            };
+            let start = self.at;
+            self.at += batch.num_rows();
+            let (from, to) = (self.rows.start.max(start), self.rows.end.min(self.at));
+            if from < to {
+                return Ok(Some(batch.slice(from - start, to - from)));
+            }
+        }
+        Ok(None)
+    }
+}
+
 /// Reads a stream once.
 #[derive(Debug)]
 pub(super) struct Cursor {
     session: Arc<Session>,
     blocks: Arc<[Block]>,
     next_block: usize,
-    /// Slices of the current run of blocks, in the table's Arrow form as stored.
-    stored: VecDeque<(RecordBatch, Option<i64>)>,
+    /// The blocks that are being read.
+    run: Option<Run>,
+    /// What is left of a stored batch, and its partition.
+    stored: Option<(RecordBatch, Option<i64>)>,
     pending: VecDeque<Pending>,
     pending_bytes: usize,
     /// Rows that the caller has already.
@@ -71,7 +106,8 @@ impl Cursor {
             session,
             blocks: Arc::clone(&stream.blocks),
             next_block: 0,
-            stored: VecDeque::new(),
+            run: None,
+            stored: None,
             pending: VecDeque::new(),
             pending_bytes: 0,
             skip,
@@ -140,50 +176,62 @@ impl Cursor {
         }
     }
 
-    /// The next stored rows, at most [`STEP_ROWS`]. Blocks that follow each other
-    /// in one segment are read together.
+    /// The next stored rows, at most [`STEP_ROWS`].
     fn next_stored(&mut self) -> Result<Option<(RecordBatch, Option<i64>)>> {
         loop {
-            if let Some((batch, partition)) = self.stored.pop_front() {
+            if let Some((batch, partition)) = self.stored.take() {
                 let rows = batch.num_rows();
                 if rows <= STEP_ROWS {
                     return Ok(Some((batch, partition)));
                 }
                 let rest = batch.slice(STEP_ROWS, rows - STEP_ROWS);
-                self.stored.push_front((rest, partition));
+                self.stored = Some((rest, partition));
                 return Ok(Some((batch.slice(0, STEP_ROWS), partition)));
             }
-            let Some(first) = self.blocks.get(self.next_block) else {
-                return Ok(None);
-            };
-            self.next_block += 1;
-            let mut rows = first.rows.clone();
-            while let Some(next) = self.blocks.get(self.next_block)
-                && Arc::ptr_eq(&next.segment, &first.segment)
-                && next.rows.start == rows.end
-            {
-                rows.end = next.rows.end;
-                self.next_block += 1;
-            }
-            if self.session.restriction.is_none() && self.skip >= rows.len() {
-                self.skip -= rows.len();
-                self.looked_at += rows.len();
-                self.sent_at = self.looked_at;
+            if let Some(run) = &mut self.run {
+                match run.next()? {
+                    Some(batch) => self.stored = Some((batch, run.partition)),
+                    None => self.run = None,
+                }
                 continue;
             }
-            let mut start = 0;
-            for batch in first.segment.batches()? {
-                let end = start + batch.num_rows();
-                let (from, to) = (rows.start.max(start), rows.end.min(end));
-                if from < to {
-                    self.stored.push_back((
-                        batch.slice(from - start, to - from),
-                        first.segment.partition(),
-                    ));
-                }
-                start = end;
+            let Some(rows) = self.next_run()? else {
+                return Ok(None);
+            };
+            if rows > 0 {
+                self.looked_at += rows;
+                self.sent_at = self.looked_at;
             }
         }
+    }
+
+    /// Opens the next run of blocks that follow each other in one segment, or skips
+    /// it where the caller has all of its rows: then the answer is their number,
+    /// else zero. `None` at the end.
+    fn next_run(&mut self) -> Result<Option<usize>> {
+        let Some(first) = self.blocks.get(self.next_block) else {
+            return Ok(None);
+        };
+        self.next_block += 1;
+        let mut rows = first.rows.clone();
+        while let Some(next) = self.blocks.get(self.next_block)
+            && Arc::ptr_eq(&next.segment, &first.segment)
+            && next.rows.start == rows.end
+        {
+            rows.end = next.rows.end;
+            self.next_block += 1;
+        }
+        if self.session.restriction.is_none() && self.skip >= rows.len() {
+            self.skip -= rows.len();
+            return Ok(Some(rows.len()));
+        }
+        self.run = Some(Run {
+            reader: first.segment.reader()?,
+            partition: first.segment.partition(),
+            at: 0,
+            rows,
+        });
+        Ok(Some(0))
     }
 
     fn push(&mut self, rows: RecordBatch) {
