@@ -63,10 +63,10 @@ async fn a_refused_generated_restriction_is_left_out_once() {
     let server = FakeRead::with_sessions(
         |_, request| match restriction(request).as_str() {
             "" => Ok(session()),
-            _ => Err(Act::End(
+            _ => Err(Box::new(Act::End(
                 Code::InvalidArgument,
                 "request failed: too complex",
-            )),
+            ))),
         },
         |_, _| vec![Act::Send(rows(0..10))],
     )
@@ -84,7 +84,7 @@ async fn a_request_that_is_refused_either_way_fails_with_the_first_reason() {
     let server = FakeRead::with_sessions(
         |call, _| {
             let reason = ["the first reason", "the second reason"][call];
-            Err(Act::End(Code::InvalidArgument, reason))
+            Err(Box::new(Act::End(Code::InvalidArgument, reason)))
         },
         |_, _| vec![],
     )
