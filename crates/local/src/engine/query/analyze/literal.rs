@@ -188,16 +188,13 @@ pub(super) fn literalness(typed: &Typed) -> Literalness {
     }
 }
 
-/// Whether a value may be stored where the type is `to`: what coerces does, and
-/// numbers that widen do too.
+/// Whether a value may be stored where the type is `to`.
 fn assignable(typed: &Typed, to: &SqlType) -> bool {
-    if distance(&typed.ty, to, literalness(typed)).is_some() {
-        return true;
+    // Elements of an array are not coerced, not even literal ones (recorded).
+    if let SqlType::Array(element) = &typed.ty
+        && **element != SqlType::Null
+    {
+        return false;
     }
-    match (&typed.ty, to) {
-        (SqlType::Array(a), SqlType::Array(b)) => {
-            distance(a, b, literalness(typed)).is_some()
-        }
-        _ => false,
-    }
+    distance(&typed.ty, to, literalness(typed)).is_some()
 }

@@ -17,6 +17,7 @@ use super::super::session::service_error;
 use super::expr::{NOTHING, binary};
 use super::literal::int;
 use super::scope::{Col, Ctx, Frame, Mode, Rel, Scope, Typed, column};
+use super::window::with_windows;
 use super::{Analyzer, CteEntry, frame_address, nested};
 use crate::error::{Result, ServiceError};
 
@@ -395,8 +396,7 @@ impl Analyzer<'_> {
                 },
             }))
             .alias(&number);
-            rel.plan = LogicalPlanBuilder::window_plan(rel.plan, vec![window])
-                .map_err(service_error)?;
+            rel.plan = with_windows(rel.plan, vec![window])?;
             let place = datafusion::logical_expr::cast(
                 column(&number),
                 arrow::datatypes::DataType::Int64,

@@ -7,12 +7,12 @@ use super::super::super::functions::SqlType;
 use super::super::ast::{
     Expr, ExprKind, GroupBy, Ident, OrderItem, Select, SelectAs, SelectItem,
 };
-use super::super::session::service_error;
 use super::aggregate::has_aggregate;
 use super::expr::implied_name;
 use super::from::Source;
 use super::query::{Cut, built, ordinal};
 use super::scope::{Col, Ctx, Found, Frame, Grouping, Rel, Typed, Windows, column};
+use super::window::with_windows;
 use super::{Analyzer, nested};
 use crate::error::{Result, ServiceError};
 
@@ -138,8 +138,7 @@ impl Analyzer<'_> {
         }
         let found = windows.found.take();
         if !found.is_empty() {
-            source.plan =
-                LogicalPlanBuilder::window_plan(source.plan, found).map_err(service_error)?;
+            source.plan = with_windows(source.plan, found)?;
         }
         if let Some(qualify) = qualify {
             source.plan = built(LogicalPlanBuilder::from(source.plan).filter(qualify))?;

@@ -5,7 +5,8 @@ use datafusion::logical_expr::expr::{
     NullTreatment, Sort, WindowFunction, WindowFunctionParams,
 };
 use datafusion::logical_expr::{
-    Expr as DfExpr, WindowFrame, WindowFrameBound, WindowFrameUnits, WindowFunctionDefinition,
+    Expr as DfExpr, LogicalPlan, LogicalPlanBuilder, WindowFrame, WindowFrameBound,
+    WindowFrameUnits, WindowFunctionDefinition,
 };
 use datafusion::scalar::ScalarValue;
 
@@ -14,6 +15,7 @@ use super::super::ast::{Bound, Call, Expr, ExprKind, Frame as FrameSpec, Window,
 use super::aggregate::walk;
 use super::expr::NOTHING;
 use super::modified::{Modifiers, modified};
+use super::query::built;
 use super::scope::{Ctx, Mode, Typed, Windows, column};
 use super::{Analyzer, nested};
 use crate::error::{Result, ServiceError};
@@ -330,6 +332,32 @@ impl Analyzer<'_> {
         };
         if positive { Ok(value) } else { Err(bad()) }
     }
+}
+
+/// The rows with window functions computed beside them; those over the same window
+/// are computed together.
+pub(super) fn with_windows(mut plan: LogicalPlan, found: Vec<DfExpr>) -> Result<LogicalPlan> {
+    let mut groups: Vec<(Vec<DfExpr>, Vec<Sort>, Vec<DfExpr>)> = Vec::new();
+    for window in found {
+        let DfExpr::Alias(alias) = &window else {
+            return Err(ServiceError::internal("a window function has an id"));
+        };
+        let DfExpr::WindowFunction(call) = alias.expr.as_ref() else {
+            return Err(ServiceError::internal("a window function is one"));
+        };
+        let (partition, order) = (&call.params.partition_by, &call.params.order_by);
+        match groups
+            .iter_mut()
+            .find(|(p, o, _)| p == partition && o == order)
+        {
+            Some((_, _, windows)) => windows.push(window),
+            None => groups.push((partition.clone(), order.clone(), vec![window])),
+        }
+    }
+    for (_, _, windows) in groups {
+        plan = built(LogicalPlanBuilder::from(plan).window(windows))?;
+    }
+    Ok(plan)
 }
 
 fn has_offset(frame: &FrameSpec) -> bool {

@@ -708,7 +708,8 @@ impl Parser<'_> {
         if self.is_words(&["WITHIN", "GROUP"]) {
             return Err(ServiceError::unsupported("WITHIN GROUP"));
         }
-        if call.ignore_nulls.is_none() {
+        // Behind the call it belongs to OVER; otherwise it is the enclosing call's.
+        if call.ignore_nulls.is_none() && self.word_at(2, "OVER") {
             call.ignore_nulls = self.null_treatment();
         }
         if self.take_word("OVER") {
