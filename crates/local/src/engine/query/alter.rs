@@ -103,10 +103,7 @@ fn alter_table(env: &Env, analyzer: &Analyzer<'_>, alter: &Alter) -> Result<Done
         before.kind,
         TableKind::View(_) | TableKind::MaterializedView(_)
     );
-    let wants_view = matches!(
-        alter.kind,
-        ObjectKind::View | ObjectKind::MaterializedView
-    );
+    let wants_view = matches!(alter.kind, ObjectKind::View | ObjectKind::MaterializedView);
     if is_view != wants_view {
         return Err(ServiceError::invalid_query(format!(
             "{reference} is {} and ALTER names the other kind",
@@ -119,7 +116,12 @@ fn alter_table(env: &Env, analyzer: &Analyzer<'_>, alter: &Alter) -> Result<Done
     let mut rewrite = Rewrite::None;
     let mut renamed: Option<TableRef> = None;
     for action in &alter.actions {
-        if is_view && !matches!(action, AlterAction::SetOptions(_) | AlterAction::RenameTo(_)) {
+        if is_view
+            && !matches!(
+                action,
+                AlterAction::SetOptions(_) | AlterAction::RenameTo(_)
+            )
+        {
             return Err(ServiceError::unsupported("This ALTER of a view"));
         }
         apply(
@@ -144,9 +146,13 @@ fn alter_table(env: &Env, analyzer: &Analyzer<'_>, alter: &Alter) -> Result<Done
     meta.touch(millis_now());
     let segments = match &rewrite {
         Rewrite::None => None,
-        Rewrite::Columns(from) => {
-            Some(rewritten(env, &snapshot, &before.schema, &meta.schema, from)?)
-        }
+        Rewrite::Columns(from) => Some(rewritten(
+            env,
+            &snapshot,
+            &before.schema,
+            &meta.schema,
+            from,
+        )?),
     };
     if env.dry_run {
         return Ok(about_table(statement_type, "ALTER", reference));
@@ -192,7 +198,11 @@ fn alter_table(env: &Env, analyzer: &Analyzer<'_>, alter: &Alter) -> Result<Done
         }
         Ok(mutations)
     })?;
-    Ok(about_table(statement_type, "ALTER", renamed.unwrap_or(reference)))
+    Ok(about_table(
+        statement_type,
+        "ALTER",
+        renamed.unwrap_or(reference),
+    ))
 }
 
 #[allow(clippy::too_many_arguments)]
@@ -208,9 +218,7 @@ fn apply(
 ) -> Result<()> {
     match action {
         AlterAction::SetOptions(opts) => options::table(analyzer, opts, meta),
-        AlterAction::SetDefaultCollate(_) => {
-            Err(ServiceError::unsupported("SET DEFAULT COLLATE"))
-        }
+        AlterAction::SetDefaultCollate(_) => Err(ServiceError::unsupported("SET DEFAULT COLLATE")),
         AlterAction::RenameTo(path) => {
             let [name] = path.as_slice() else {
                 return Err(ServiceError::invalid_query(
@@ -358,7 +366,10 @@ fn refuse_used(meta: &TableMeta, name: &str) -> Result<()> {
         .as_ref()
         .and_then(|t| t.field.as_ref())
         .is_some_and(is)
-        || meta.range_partitioning.as_ref().is_some_and(|r| is(&r.field));
+        || meta
+            .range_partitioning
+            .as_ref()
+            .is_some_and(|r| is(&r.field));
     let clustered = meta
         .clustering
         .as_ref()
@@ -401,9 +412,7 @@ fn alter_column(
             schema.fields[i].default_value_expression = None;
             Ok(())
         }
-        ColumnChange::SetOptions(opts) => {
-            options::column(analyzer, opts, &mut schema.fields[i])
-        }
+        ColumnChange::SetOptions(opts) => options::column(analyzer, opts, &mut schema.fields[i]),
         ColumnChange::SetType(def) => {
             let mut to = column(analyzer, def, analyzer.sql())?;
             let from = &schema.fields[i];

@@ -180,7 +180,12 @@ pub(super) fn update(
     changed.updated = update.rows.len() as u64;
     if changed.updated > 0 {
         let segments = rewritten(&snapshot, &[update], &Default::default())?;
-        env.change_rows(&table, &meta, snapshot.version, RowChange::Replace(segments))?;
+        env.change_rows(
+            &table,
+            &meta,
+            snapshot.version,
+            RowChange::Replace(segments),
+        )?;
     }
     Ok(changed)
 }
@@ -211,11 +216,18 @@ pub(super) fn delete(
     if env.dry_run {
         return Ok(changed);
     }
-    let rows = numbers(&run(&env.context, &plan)?, &row)?.into_iter().collect();
+    let rows = numbers(&run(&env.context, &plan)?, &row)?
+        .into_iter()
+        .collect();
     changed.deleted = std::collections::HashSet::len(&rows) as u64;
     if changed.deleted > 0 {
         let segments = rewritten(&snapshot, &[], &rows)?;
-        env.change_rows(&table, &meta, snapshot.version, RowChange::Replace(segments))?;
+        env.change_rows(
+            &table,
+            &meta,
+            snapshot.version,
+            RowChange::Replace(segments),
+        )?;
     }
     Ok(changed)
 }

@@ -51,7 +51,11 @@ pub(super) fn about_table(
     }
 }
 
-fn about_dataset(statement_type: &'static str, operation: &'static str, dataset: DatasetRef) -> Done {
+fn about_dataset(
+    statement_type: &'static str,
+    operation: &'static str,
+    dataset: DatasetRef,
+) -> Done {
     Done {
         statement_type,
         schema: None,
@@ -238,10 +242,7 @@ fn partition(
         None
     } else {
         let Some(field) = schema.field(&name.name) else {
-            return Err(analyzer.error(
-                name.at,
-                format_args!("Unrecognized name: {}", name.name),
-            ));
+            return Err(analyzer.error(name.at, format_args!("Unrecognized name: {}", name.name)));
         };
         let bare = matches!(e.kind, ExprKind::Ident(_));
         if bare && !matches!(field.field_type, FieldType::Date) {
@@ -396,12 +397,8 @@ fn create_table(env: &Env, analyzer: &Analyzer<'_>, create: &CreateTable) -> Res
             };
             let schema = table_schema(analyzer, create, query.as_ref())?;
             validate_schema(&schema)?;
-            let mut meta = TableMeta::new(
-                &dataset,
-                TableKind::Table,
-                Arc::new(schema.clone()),
-                now,
-            );
+            let mut meta =
+                TableMeta::new(&dataset, TableKind::Table, Arc::new(schema.clone()), now);
             if let Some(e) = &create.partition_by {
                 partition(analyzer, e, &schema, &mut meta)?;
             }
@@ -931,9 +928,12 @@ fn drop_table(env: &Env, drop: &Drop) -> Result<Done> {
         let table = match state.table(&reference) {
             Some(table) => table,
             None if drop.if_exists => return Ok(false),
-            None => return Err(env.require(state, &reference).err().unwrap_or_else(|| {
-                ServiceError::not_found(format_args!("Table {reference}"))
-            })),
+            None => {
+                return Err(env
+                    .require(state, &reference)
+                    .err()
+                    .unwrap_or_else(|| ServiceError::not_found(format_args!("Table {reference}"))));
+            }
         };
         let meta = table.meta();
         let snapshot = meta.extra.contains_key("snapshotDefinition");

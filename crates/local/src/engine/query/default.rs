@@ -35,8 +35,8 @@ pub async fn column_default(service: &Arc<Service>, field: &Field) -> Result<Cel
 pub(super) fn default_value(env: &Env, field: &Field) -> Result<Constant> {
     let Some(text) = &field.default_value_expression else {
         let ty = SqlType::of_column(field);
-        let value = datafusion::scalar::ScalarValue::try_new_null(&ty.to_arrow())
-            .map_err(service_error)?;
+        let value =
+            datafusion::scalar::ScalarValue::try_new_null(&ty.to_arrow()).map_err(service_error)?;
         return Ok(Constant { ty, value });
     };
     let expr = parse_expression(text)?;
@@ -64,9 +64,7 @@ fn cell(array: &ArrayRef, field: &Field) -> Result<Cell> {
         DataType::Decimal128(..) => Cell::Decimal(i256::from_i128(
             array.as_primitive::<Decimal128Type>().value(0),
         )),
-        DataType::Decimal256(..) => {
-            Cell::Decimal(array.as_primitive::<Decimal256Type>().value(0))
-        }
+        DataType::Decimal256(..) => Cell::Decimal(array.as_primitive::<Decimal256Type>().value(0)),
         DataType::Interval(_) => {
             Cell::Interval(array.as_primitive::<IntervalMonthDayNanoType>().value(0))
         }

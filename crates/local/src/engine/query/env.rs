@@ -12,9 +12,7 @@ use super::super::functions::SqlType;
 use super::ast::{CreateFunction, CreateProcedure, Path};
 use crate::error::{Reason, Result, ServiceError};
 use crate::server::Service;
-use crate::store::{
-    DatasetRef, Mutation, Segment, Snapshot, State, Table, TableMeta, TableRef,
-};
+use crate::store::{DatasetRef, Mutation, Segment, Snapshot, State, Table, TableMeta, TableRef};
 
 /// A value with its type: a parameter, a variable, a constant.
 #[derive(Debug, Clone)]
@@ -280,10 +278,7 @@ pub(super) struct Transaction {
 
 impl Env {
     /// Changes the store.
-    pub(super) fn commit(
-        &self,
-        plan: impl FnOnce(&State) -> Result<Vec<Mutation>>,
-    ) -> Result<()> {
+    pub(super) fn commit(&self, plan: impl FnOnce(&State) -> Result<Vec<Mutation>>) -> Result<()> {
         self.service
             .store
             .commit(|state| plan(state).map(|mutations| (mutations, ())))
@@ -411,7 +406,12 @@ impl Env {
                 "A temporary table has a name without project and dataset",
             ));
         };
-        let known = self.temporary.borrow().values().next().map(TableRef::dataset_ref);
+        let known = self
+            .temporary
+            .borrow()
+            .values()
+            .next()
+            .map(TableRef::dataset_ref);
         let dataset = match known {
             Some(dataset) => dataset,
             None => {
@@ -419,10 +419,8 @@ impl Env {
                     &self.project,
                     format!("_script{}", uuid::Uuid::new_v4().simple()),
                 );
-                let created = crate::store::Dataset::new(
-                    self.location.clone(),
-                    crate::store::millis_now(),
-                );
+                let created =
+                    crate::store::Dataset::new(self.location.clone(), crate::store::millis_now());
                 self.commit(|_| Ok(vec![Mutation::PutDataset(dataset.clone(), created)]))?;
                 dataset
             }

@@ -30,6 +30,11 @@ pub(super) fn writable(env: &Env, path: &Path) -> Result<(Arc<Table>, Arc<TableM
     let table = env.table(&reference)?;
     let meta = table.meta();
     match meta.kind {
+        TableKind::Table if meta.extra.contains_key("snapshotDefinition") => {
+            Err(ServiceError::invalid_query(format!(
+                "{reference} is a snapshot, and DML statements need a table"
+            )))
+        }
         TableKind::Table => Ok((table, meta)),
         TableKind::View(_) | TableKind::MaterializedView(_) => Err(ServiceError::invalid_query(
             format!("{reference} is a view, and DML statements need a table"),
@@ -116,7 +121,11 @@ pub(super) fn rows(
                     stored(&array, field)
                 })
                 .collect::<Result<Vec<_>>>()?;
-            Ok(vec![to_batch(&columns, values.len(), &arrow_schema(schema))?])
+            Ok(vec![to_batch(
+                &columns,
+                values.len(),
+                &arrow_schema(schema),
+            )?])
         }
         InsertSource::Query(query) => {
             let rel = result_columns(analyzer, query)?;

@@ -95,7 +95,12 @@ pub(super) fn merge(env: &Env, analyzer: &Analyzer<'_>, merge: &Merge<'_>) -> Re
                 meta.ingestion_partition(micros_now()),
             ));
         }
-        env.change_rows(&table, &meta, snapshot.version, RowChange::Replace(segments))?;
+        env.change_rows(
+            &table,
+            &meta,
+            snapshot.version,
+            RowChange::Replace(segments),
+        )?;
     }
     Ok(changed)
 }
@@ -116,8 +121,7 @@ fn rows_of(
         };
         let (numbers, clauses) = (column(&joined.row)?, column(&joined.clause)?);
         for i in 0..batch.num_rows() {
-            if numbers.is_valid(i) && usize::try_from(clauses.value(i)).is_ok_and(|c| c == clause)
-            {
+            if numbers.is_valid(i) && usize::try_from(clauses.value(i)).is_ok_and(|c| c == clause) {
                 rows.push(numbers.value(i));
             }
         }

@@ -30,6 +30,8 @@ mod scan;
 mod script;
 mod select;
 mod session;
+#[cfg(test)]
+mod tests;
 
 use std::sync::Arc;
 

@@ -73,7 +73,6 @@ fn labels(
         .collect())
 }
 
-
 fn unknown(option: &Ident) -> ServiceError {
     ServiceError::invalid_query(format!("Unknown option: {}", option.name))
 }
@@ -83,11 +82,19 @@ fn milliseconds(days: f64) -> i64 {
 }
 
 /// Writes options into a table's or view's metadata.
-pub(super) fn table(analyzer: &Analyzer<'_>, options: &Options, meta: &mut TableMeta) -> Result<()> {
+pub(super) fn table(
+    analyzer: &Analyzer<'_>,
+    options: &Options,
+    meta: &mut TableMeta,
+) -> Result<()> {
     for option in options {
         match option.0.name.to_ascii_lowercase().as_str() {
             "description" => meta.description = text(analyzer, option)?,
-            "friendly_name" => put(meta, "friendlyName", text(analyzer, option)?.map(|t| json!(t))),
+            "friendly_name" => put(
+                meta,
+                "friendlyName",
+                text(analyzer, option)?.map(|t| json!(t)),
+            ),
             "labels" => meta.labels = labels(analyzer, option)?,
             "expiration_timestamp" => {
                 meta.expiration_time = match value(analyzer, option, &SqlType::Timestamp)? {
@@ -131,8 +138,13 @@ pub(super) fn table(analyzer: &Analyzer<'_>, options: &Options, meta: &mut Table
             "enable_refresh" | "refresh_interval_minutes" | "allow_non_incremental_definition" => {
                 analyzer.raw_expr(&option.1, "OPTIONS")?;
             }
-            "privacy_policy" | "tags" | "storage_uri" | "file_format" | "table_format"
-            | "enable_change_history" | "enable_fine_grained_mutations" => {
+            "privacy_policy"
+            | "tags"
+            | "storage_uri"
+            | "file_format"
+            | "table_format"
+            | "enable_change_history"
+            | "enable_fine_grained_mutations" => {
                 return Err(ServiceError::unsupported(format_args!(
                     "The option {}",
                     option.0.name

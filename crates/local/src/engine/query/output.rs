@@ -123,15 +123,23 @@ fn without_null_lists(list: &ListArray) -> Result<ListArray> {
     let DataType::List(item) = list.data_type() else {
         return Err(ServiceError::internal("a list has a list type"));
     };
-    ListArray::try_new(Arc::clone(item), OffsetBuffer::new(offsets.into()), values, None)
-        .map_err(|e| ServiceError::internal(format!("array cannot be built: {e}")))
+    ListArray::try_new(
+        Arc::clone(item),
+        OffsetBuffer::new(offsets.into()),
+        values,
+        None,
+    )
+    .map_err(|e| ServiceError::internal(format!("array cannot be built: {e}")))
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use arrow::array::{Int64Array, builder::{Int64Builder, ListBuilder}};
     use crate::schema::{Field, FieldType, Mode, arrow_field};
+    use arrow::array::{
+        Int64Array,
+        builder::{Int64Builder, ListBuilder},
+    };
 
     #[test]
     fn null_arrays_are_empty_and_null_elements_refused() {

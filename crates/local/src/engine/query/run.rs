@@ -107,9 +107,7 @@ fn nothing(sql: String) -> StatementOutcome {
 fn is_script(statements: &[Statement]) -> bool {
     let rest: Vec<&Statement> = statements
         .iter()
-        .skip_while(|s| {
-            matches!(&s.kind, StatementKind::CreateFunction(f) if f.temporary)
-        })
+        .skip_while(|s| matches!(&s.kind, StatementKind::CreateFunction(f) if f.temporary))
         .collect();
     let procedural = |s: &Statement| {
         matches!(

@@ -3,7 +3,9 @@
 use std::fmt;
 use std::sync::Arc;
 
-use arrow::array::{Array, ArrayRef, AsArray, Int64Array, ListArray, RecordBatch, RecordBatchOptions, StructArray};
+use arrow::array::{
+    Array, ArrayRef, AsArray, Int64Array, ListArray, RecordBatch, RecordBatchOptions, StructArray,
+};
 use arrow::compute::cast;
 use arrow::datatypes::{DataType, Schema, SchemaRef};
 use async_trait::async_trait;
@@ -75,10 +77,9 @@ impl SnapshotTable {
                     .map(|i| {
                         let column = &self.columns[*i];
                         Ok(match column.source {
-                            Source::Column(position) => canonical(
-                                batch.column(position),
-                                &column.sql_type.to_arrow(),
-                            )?,
+                            Source::Column(position) => {
+                                canonical(batch.column(position), &column.sql_type.to_arrow())?
+                            }
                             Source::RowNumber => {
                                 Arc::new(Int64Array::from_iter_values(first..end)) as ArrayRef
                             }
@@ -195,9 +196,7 @@ pub(super) fn rows(
 }
 
 /// The Arrow schema of columns called by their ids.
-pub(super) fn id_schema<'a>(
-    columns: impl Iterator<Item = (&'a String, &'a SqlType)>,
-) -> SchemaRef {
+pub(super) fn id_schema<'a>(columns: impl Iterator<Item = (&'a String, &'a SqlType)>) -> SchemaRef {
     Arc::new(Schema::new(
         columns.map(|(id, t)| t.to_field(id)).collect::<Vec<_>>(),
     ))
@@ -217,7 +216,11 @@ pub(super) fn plan_of(provider: Arc<dyn TableProvider>) -> Result<LogicalPlan> {
         .fields()
         .iter()
         .map(|f| {
-            Expr::Column(datafusion::common::Column::new(Some(name.as_str()), f.name())).alias(f.name())
+            Expr::Column(datafusion::common::Column::new(
+                Some(name.as_str()),
+                f.name(),
+            ))
+            .alias(f.name())
         })
         .collect::<Vec<_>>();
     scan.project(columns)

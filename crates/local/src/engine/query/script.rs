@@ -62,10 +62,13 @@ impl Env {
             Some(dml) => dml.inserted + dml.updated + dml.deleted,
             None => return,
         };
-        self.set_system("row_count", Constant {
-            ty: SqlType::Int64,
-            value: ScalarValue::Int64(i64::try_from(count).ok()),
-        });
+        self.set_system(
+            "row_count",
+            Constant {
+                ty: SqlType::Int64,
+                value: ScalarValue::Int64(i64::try_from(count).ok()),
+            },
+        );
     }
 
     fn set_system(&self, name: &str, value: Constant) {
@@ -180,12 +183,9 @@ impl Runner {
                 );
             }
             StatementKind::Repeat { label, body, until } => {
-                return self.repeat(
-                    label,
-                    body,
-                    &mut |_| Ok(true),
-                    &mut |runner| runner.is_true(until),
-                );
+                return self.repeat(label, body, &mut |_| Ok(true), &mut |runner| {
+                    runner.is_true(until)
+                });
             }
             StatementKind::For {
                 label,
@@ -296,10 +296,9 @@ impl Runner {
 
     fn assign(&mut self, name: &Ident, value: Constant) -> Result<()> {
         let Some(variable) = self.env.variable(&name.name) else {
-            return Err(self.analyzer().error(
-                name.at,
-                format_args!("Undeclared variable: {}", name.name),
-            ));
+            return Err(self
+                .analyzer()
+                .error(name.at, format_args!("Undeclared variable: {}", name.name)));
         };
         let value = self.converted(value, &variable.ty, &name.name)?;
         self.env.set_variable(&name.name, value);
@@ -318,10 +317,9 @@ impl Runner {
             return match target {
                 SetTarget::Variable(name) => {
                     let Some(variable) = self.env.variable(&name.name) else {
-                        return Err(self.analyzer().error(
-                            name.at,
-                            format_args!("Undeclared variable: {}", name.name),
-                        ));
+                        return Err(self
+                            .analyzer()
+                            .error(name.at, format_args!("Undeclared variable: {}", name.name)));
                     };
                     let value = self.value_of(value, &variable.ty, &name.name)?;
                     self.env.set_variable(&name.name, value);
@@ -461,7 +459,10 @@ impl Runner {
             let batches = run(&self.env.context, &rel.plan)?;
             (
                 SqlType::Struct(fields),
-                structs(&batches, &rel.columns.iter().map(|c| c.id.clone()).collect::<Vec<_>>())?,
+                structs(
+                    &batches,
+                    &rel.columns.iter().map(|c| c.id.clone()).collect::<Vec<_>>(),
+                )?,
             )
         };
         for array in rows {
@@ -662,7 +663,10 @@ impl Runner {
         let inner = std::mem::replace(&mut *self.env.variables.borrow_mut(), outer);
         result?;
         for (parameter, variable) in outputs {
-            let value = inner.get(1).and_then(|block| block.get(&parameter)).cloned();
+            let value = inner
+                .get(1)
+                .and_then(|block| block.get(&parameter))
+                .cloned();
             if let Some(value) = value {
                 self.assign(&variable, value)?;
             }

@@ -60,10 +60,7 @@ pub(super) fn service_error(error: DataFusionError) -> ServiceError {
             None => break,
         }
     }
-    if matches!(
-        error.find_root(),
-        DataFusionError::NotImplemented(_)
-    ) {
+    if matches!(error.find_root(), DataFusionError::NotImplemented(_)) {
         return ServiceError::unsupported(format_args!(
             "This query ({})",
             error.find_root().strip_backtrace()

@@ -134,7 +134,10 @@ pub(super) fn member(value: &ArrayRef, array: &ArrayRef) -> DfResult<ArrayRef> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use arrow::array::{Int64Array, StringArray, builder::{Int64Builder, ListBuilder}};
+    use arrow::array::{
+        Int64Array, StringArray,
+        builder::{Int64Builder, ListBuilder},
+    };
 
     fn list(values: &[Option<i64>]) -> ArrayRef {
         let mut builder = ListBuilder::new(Int64Builder::new());
@@ -154,9 +157,15 @@ mod tests {
         assert_eq!(value(2, Subscript::Ordinal), 8);
         assert!(at(2, Subscript::SafeOffset).unwrap().is_null(0));
         let error = at(2, Subscript::Offset).unwrap_err().to_string();
-        assert!(error.contains("Array index 2 is out of bounds (overflow)"), "{error}");
+        assert!(
+            error.contains("Array index 2 is out of bounds (overflow)"),
+            "{error}"
+        );
         let error = at(0, Subscript::Ordinal).unwrap_err().to_string();
-        assert!(error.contains("Array index 0 is out of bounds (underflow)"), "{error}");
+        assert!(
+            error.contains("Array index 0 is out of bounds (underflow)"),
+            "{error}"
+        );
     }
 
     #[test]

@@ -143,7 +143,8 @@ pub(super) fn is_aggregate(call: &Call) -> bool {
         .get(..5)
         .filter(|p| p.eq_ignore_ascii_case("safe."))
         .map_or(name.as_str(), |_| &name[5..]);
-    kind(&name.to_ascii_lowercase()) == Some(FunctionKind::Aggregate) || name.eq_ignore_ascii_case("GROUPING")
+    kind(&name.to_ascii_lowercase()) == Some(FunctionKind::Aggregate)
+        || name.eq_ignore_ascii_case("GROUPING")
 }
 
 /// Whether an expression aggregates rows.
@@ -390,10 +391,10 @@ impl Analyzer<'_> {
             let plan = if group.is_empty() && calls.is_empty() {
                 // `SELECT 1 FROM t GROUP BY ()`: one row whatever the input.
                 let one = datafusion::functions_aggregate::count::count(int(1).expr);
-                built(LogicalPlanBuilder::from(source.plan.clone()).aggregate(
-                    Vec::<DfExpr>::new(),
-                    vec![one.alias(self.env.id())],
-                ))?
+                built(
+                    LogicalPlanBuilder::from(source.plan.clone())
+                        .aggregate(Vec::<DfExpr>::new(), vec![one.alias(self.env.id())]),
+                )?
             } else {
                 built(LogicalPlanBuilder::from(source.plan.clone()).aggregate(group, calls))?
             };
@@ -517,7 +518,10 @@ impl Analyzer<'_> {
         };
         let value = self.expr(&argument.value, ctx.ungrouped())?;
         let Some(key) = grouping.keys.iter().position(|k| k.expr == value.expr) else {
-            return Err(self.error(at, "GROUPING must have an argument that exists within GROUP BY"));
+            return Err(self.error(
+                at,
+                "GROUPING must have an argument that exists within GROUP BY",
+            ));
         };
         let mut asked = grouping.asked.borrow_mut();
         let id = match asked.iter().find(|(k, _)| *k == key) {
@@ -539,7 +543,9 @@ impl Analyzer<'_> {
         ctx: Ctx<'_>,
     ) -> Result<Typed> {
         let Some(grouping) = ctx.grouping else {
-            return Err(ServiceError::internal("an aggregate stands in a grouped query"));
+            return Err(ServiceError::internal(
+                "an aggregate stands in a grouped query",
+            ));
         };
         let call = DfExpr::AggregateFunction(function);
         let mut aggregates = grouping.aggregates.borrow_mut();
@@ -559,11 +565,8 @@ impl Analyzer<'_> {
 }
 
 fn empty() -> datafusion::logical_expr::LogicalPlan {
-    datafusion::logical_expr::LogicalPlan::EmptyRelation(
-        datafusion::logical_expr::EmptyRelation {
-            produce_one_row: false,
-            schema: std::sync::Arc::new(datafusion::common::DFSchema::empty()),
-        },
-    )
+    datafusion::logical_expr::LogicalPlan::EmptyRelation(datafusion::logical_expr::EmptyRelation {
+        produce_one_row: false,
+        schema: std::sync::Arc::new(datafusion::common::DFSchema::empty()),
+    })
 }
-

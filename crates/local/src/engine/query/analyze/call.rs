@@ -16,8 +16,13 @@ use crate::error::{Result, ServiceError};
 /// Position of the argument that is a date part or another bare word.
 fn word_argument(name: &str) -> Option<usize> {
     Some(match name {
-        "date_trunc" | "datetime_trunc" | "timestamp_trunc" | "time_trunc" | "last_day"
-        | "normalize" | "normalize_and_casefold" => 1,
+        "date_trunc"
+        | "datetime_trunc"
+        | "timestamp_trunc"
+        | "time_trunc"
+        | "last_day"
+        | "normalize"
+        | "normalize_and_casefold" => 1,
         "date_diff" | "datetime_diff" | "timestamp_diff" | "time_diff" => 2,
         _ => return None,
     })
@@ -62,7 +67,9 @@ impl Analyzer<'_> {
         match kind(&name) {
             Some(FunctionKind::Aggregate) => {
                 if errors == CastMode::Safe {
-                    return Err(ServiceError::unsupported("SAFE. with an aggregate function"));
+                    return Err(ServiceError::unsupported(
+                        "SAFE. with an aggregate function",
+                    ));
                 }
                 self.aggregate_call(call, &name, at, ctx)
             }
@@ -169,10 +176,8 @@ impl Analyzer<'_> {
                     return Err(wrong("two"));
                 }
                 let values = self.arguments(call, name, ctx)?;
-                let ty = self.common_type(
-                    &values,
-                    &format!("function {}", name.to_ascii_uppercase()),
-                )?;
+                let ty =
+                    self.common_type(&values, &format!("function {}", name.to_ascii_uppercase()))?;
                 self.first_present(values, &ty)
             }
             "nullif" => {
@@ -331,7 +336,10 @@ impl Analyzer<'_> {
             other => other.clone(),
         };
         let list = SqlType::Array(Box::new(element));
-        self.operator("array_to_string", vec![Typed::new(array.expr, list), separator])
+        self.operator(
+            "array_to_string",
+            vec![Typed::new(array.expr, list), separator],
+        )
     }
 
     /// An aggregate function with its modifiers around it, and its arguments.
@@ -386,7 +394,9 @@ impl Analyzer<'_> {
         let arguments: Vec<_> = values.iter().map(Typed::argument).collect();
         let bound = resolve(name, &arguments)?;
         let Function::Aggregate(udf) = bound.function else {
-            return Err(ServiceError::internal(format!("{name} is no aggregate function")));
+            return Err(ServiceError::internal(format!(
+                "{name} is no aggregate function"
+            )));
         };
         let ty = SqlType::of_column(&bound.returns);
         if values.iter().any(|v| v.fold_case)
@@ -416,8 +426,7 @@ impl Analyzer<'_> {
             args.push(super::literal::int(1).expr);
         }
         let arity = args.len();
-        let ignore_nulls = call.ignore_nulls == Some(true)
-            || (separator.is_some());
+        let ignore_nulls = call.ignore_nulls == Some(true) || (separator.is_some());
         let mut order = Vec::new();
         for item in &call.order_by {
             let key = self.expr(&item.expr, ctx)?;

@@ -164,10 +164,7 @@ impl Analyzer<'_> {
             {
                 return Err(self.error(
                     names[0].at,
-                    format_args!(
-                        "Update item {} assigned more than once",
-                        path.join(".")
-                    ),
+                    format_args!("Update item {} assigned more than once", path.join(".")),
                 ));
             }
             paths.push(path);
@@ -175,10 +172,9 @@ impl Analyzer<'_> {
             let leaf = self.nested_field(field, &names[1..])?;
             let value = match &assignment.value {
                 InsertValue::Default if names.len() > 1 => {
-                    return Err(self.error(
-                        names[0].at,
-                        "DEFAULT cannot be assigned to a nested field",
-                    ));
+                    return Err(
+                        self.error(names[0].at, "DEFAULT cannot be assigned to a nested field")
+                    );
                 }
                 InsertValue::Default => {
                     let default = default_value(self.env, field)?;
@@ -233,7 +229,11 @@ impl Analyzer<'_> {
             Some(inner) => self.nested_field(inner, rest),
             None => Err(self.error(
                 first.at,
-                format_args!("Field name {} does not exist in {}", first.name, field.sql_type()),
+                format_args!(
+                    "Field name {} does not exist in {}",
+                    first.name,
+                    field.sql_type()
+                ),
             )),
         }
     }
@@ -264,7 +264,11 @@ impl Analyzer<'_> {
     // ----- values for columns -----
 
     /// A value as a column holds it: its type, and the type's parameters checked.
-    pub(in crate::engine::query) fn for_column(&self, value: Typed, field: &Field) -> Result<Typed> {
+    pub(in crate::engine::query) fn for_column(
+        &self,
+        value: Typed,
+        field: &Field,
+    ) -> Result<Typed> {
         let ty = SqlType::of_column(field);
         let given = value.ty.clone();
         let value = self.assign(value, &ty, &field.name).map_err(|e| {
@@ -291,7 +295,11 @@ impl Analyzer<'_> {
     }
 
     /// A constant expression as a column's value.
-    pub(in crate::engine::query) fn value_for_column(&self, e: &Expr, field: &Field) -> Result<Typed> {
+    pub(in crate::engine::query) fn value_for_column(
+        &self,
+        e: &Expr,
+        field: &Field,
+    ) -> Result<Typed> {
         if has_aggregate(e) {
             return Err(self.error(e.at, "Aggregate functions are not allowed in VALUES"));
         }
@@ -301,7 +309,11 @@ impl Analyzer<'_> {
     }
 
     /// A query's column as a column's value.
-    pub(in crate::engine::query) fn column_for_column(&self, col: &Col, field: &Field) -> Result<Typed> {
+    pub(in crate::engine::query) fn column_for_column(
+        &self,
+        col: &Col,
+        field: &Field,
+    ) -> Result<Typed> {
         self.for_column(col.typed(), field)
     }
 
@@ -338,13 +350,21 @@ impl Analyzer<'_> {
     }
 
     /// An expression without columns.
-    pub(in crate::engine::query) fn free_expr(&self, e: &Expr, clause: &'static str) -> Result<Typed> {
+    pub(in crate::engine::query) fn free_expr(
+        &self,
+        e: &Expr,
+        clause: &'static str,
+    ) -> Result<Typed> {
         let value = self.expr(e, Ctx::new(&NOTHING, None, clause))?;
         self.settle(value)
     }
 
     /// An expression without columns whose type its place decides.
-    pub(in crate::engine::query) fn raw_expr(&self, e: &Expr, clause: &'static str) -> Result<Typed> {
+    pub(in crate::engine::query) fn raw_expr(
+        &self,
+        e: &Expr,
+        clause: &'static str,
+    ) -> Result<Typed> {
         self.expr(e, Ctx::new(&NOTHING, None, clause))
     }
 
@@ -418,7 +438,12 @@ impl Analyzer<'_> {
             .collect();
         let chosen = self.choose(whens, values, "MERGE")?;
         let mut columns: Vec<(String, SqlType)> = vec![(row.clone(), SqlType::Int64)];
-        columns.extend(t.scope.all().chain(s.scope.all()).map(|c| (c.id.clone(), c.ty.clone())));
+        columns.extend(
+            t.scope
+                .all()
+                .chain(s.scope.all())
+                .map(|c| (c.id.clone(), c.ty.clone())),
+        );
         columns.dedup_by(|a, b| a.0 == b.0);
         let mut seen = std::collections::HashSet::new();
         columns.retain(|(id, _)| seen.insert(id.clone()));
@@ -512,8 +537,12 @@ impl Analyzer<'_> {
                 }
             }
             MergeAction::InsertRow => {
-                let columns: Vec<Col> =
-                    joined.source.ranges.iter().flat_map(|r| r.columns.clone()).collect();
+                let columns: Vec<Col> = joined
+                    .source
+                    .ranges
+                    .iter()
+                    .flat_map(|r| r.columns.clone())
+                    .collect();
                 if columns.len() != schema.fields.len() {
                     return Err(ServiceError::invalid_query(format!(
                         "Inserted row has wrong column count; Has {}, expected {}",

@@ -61,7 +61,10 @@ impl Analyzer<'_> {
             SqlType::Null => Ok(constant(ScalarValue::Boolean(None), &SqlType::Bool)),
             other => Err(self.error(
                 e.at,
-                format_args!("{} should return type BOOL, but returns {other}", ctx.clause),
+                format_args!(
+                    "{} should return type BOOL, but returns {other}",
+                    ctx.clause
+                ),
             )),
         }
     }
@@ -75,7 +78,9 @@ impl Analyzer<'_> {
         let arguments: Vec<_> = args.iter().map(Typed::argument).collect();
         let call = resolve(&name.to_ascii_lowercase(), &arguments)?;
         let Function::Scalar(udf) = call.function else {
-            return Err(ServiceError::internal(format!("{name} is no scalar function")));
+            return Err(ServiceError::internal(format!(
+                "{name} is no scalar function"
+            )));
         };
         let ty = SqlType::of_column(&call.returns);
         let fold_case = matches!(ty, SqlType::String) && args.iter().any(|a| a.fold_case);
@@ -106,13 +111,13 @@ impl Analyzer<'_> {
             ExprKind::Bool(b) => Ok(boolean(*b)),
             ExprKind::Integer(n) => self.integer(n, e.at),
             ExprKind::Float(n) => {
-                let value: f64 = n
-                    .parse()
-                    .ok()
-                    .filter(|v: &f64| v.is_finite())
-                    .ok_or_else(|| {
-                        self.error(e.at, format_args!("Invalid floating point literal: {n}"))
-                    })?;
+                let value: f64 =
+                    n.parse()
+                        .ok()
+                        .filter(|v: &f64| v.is_finite())
+                        .ok_or_else(|| {
+                            self.error(e.at, format_args!("Invalid floating point literal: {n}"))
+                        })?;
                 Ok(literal(ScalarValue::Float64(Some(value)), SqlType::Float64))
             }
             ExprKind::String(s) => Ok(text(s)),
@@ -122,15 +127,10 @@ impl Analyzer<'_> {
             )),
             ExprKind::Typed(ty, value) => self.typed_literal(ty, value, e.at),
             ExprKind::Ident(_) | ExprKind::Dot(..) => self.path(e, ctx),
-            ExprKind::Parameter(name) => {
-                match self.env.named.get(&name.to_ascii_lowercase()) {
-                    Some(value) => Ok(self.parameter(value)),
-                    None => Err(self.error(
-                        e.at,
-                        format_args!("Query parameter '{name}' not found"),
-                    )),
-                }
-            }
+            ExprKind::Parameter(name) => match self.env.named.get(&name.to_ascii_lowercase()) {
+                Some(value) => Ok(self.parameter(value)),
+                None => Err(self.error(e.at, format_args!("Query parameter '{name}' not found"))),
+            },
             ExprKind::Positional(index) => match self.env.positional.get(*index) {
                 Some(value) => Ok(self.parameter(value)),
                 None => Err(self.error(
@@ -171,6 +171,11 @@ impl Analyzer<'_> {
             ExprKind::Is { expr, what, not } => self.is(expr, *what, *not, ctx),
             ExprKind::IsDistinct { left, right, not } => {
                 let args = vec![self.expr(left, ctx)?, self.expr(right, ctx)?];
+                let ty = self.common_type(&args, "operator IS DISTINCT FROM")?;
+                let args = args
+                    .into_iter()
+                    .map(|a| self.cast_to(a, &ty))
+                    .collect::<Result<Vec<_>>>()?;
                 Ok(negate_if(self.operator("$is_distinct", args)?, *not))
             }
             ExprKind::Between {
@@ -187,9 +192,7 @@ impl Analyzer<'_> {
                 let both = binary(low.expr, Operator::And, high.expr);
                 Ok(negate_if(Typed::new(both, SqlType::Bool), *not))
             }
-            ExprKind::In { expr, set, not } => {
-                Ok(negate_if(self.in_set(expr, set, ctx)?, *not))
-            }
+            ExprKind::In { expr, set, not } => Ok(negate_if(self.in_set(expr, set, ctx)?, *not)),
             ExprKind::Like { expr, pattern, not } => {
                 let args = vec![self.expr(expr, ctx)?, self.expr(pattern, ctx)?];
                 if args.iter().any(|a| a.fold_case) {
@@ -270,9 +273,9 @@ impl Analyzer<'_> {
             None => ("", n),
         };
         let value = match digits.get(..2) {
-            Some("0x" | "0X") => i128::from_str_radix(&digits[2..], 16).map(|v| {
-                if sign.is_empty() { v } else { -v }
-            }),
+            Some("0x" | "0X") => {
+                i128::from_str_radix(&digits[2..], 16).map(|v| if sign.is_empty() { v } else { -v })
+            }
             _ => n.parse::<i128>(),
         };
         match value.ok().and_then(|v| i64::try_from(v).ok()) {
@@ -283,9 +286,8 @@ impl Analyzer<'_> {
 
     fn typed_literal(&self, ty: &TypeName, value: &str, at: usize) -> Result<Typed> {
         let (ty, _) = resolve_type(ty, &self.sql)?;
-        let bad = |e: ServiceError| {
-            self.error(at, format_args!("Invalid {ty} literal: {}", e.message))
-        };
+        let bad =
+            |e: ServiceError| self.error(at, format_args!("Invalid {ty} literal: {}", e.message));
         if ty == SqlType::Json {
             let parsed = self.operator("parse_json", vec![text(value)])?;
             let value = evaluate(&parsed.expr).map_err(bad)?;
@@ -322,12 +324,17 @@ impl Analyzer<'_> {
         let native = self
             .common_type(&[left.clone(), right.clone()], "operator")
             .ok()
-            .filter(|ty| compares_natively(ty) && !left.is_null_literal() && !right.is_null_literal());
+            .filter(|ty| {
+                compares_natively(ty) && !left.is_null_literal() && !right.is_null_literal()
+            });
         match native {
             Some(ty) => {
                 let left = self.cast_to(left, &ty)?;
                 let right = self.cast_to(right, &ty)?;
-                Ok(Typed::new(binary(left.expr, operator, right.expr), SqlType::Bool))
+                Ok(Typed::new(
+                    binary(left.expr, operator, right.expr),
+                    SqlType::Bool,
+                ))
             }
             None => self.operator(name, vec![left, right]),
         }
@@ -365,13 +372,7 @@ impl Analyzer<'_> {
         }
     }
 
-    fn connective(
-        &self,
-        items: &[Expr],
-        what: &str,
-        op: Operator,
-        ctx: Ctx<'_>,
-    ) -> Result<Typed> {
+    fn connective(&self, items: &[Expr], what: &str, op: Operator, ctx: Ctx<'_>) -> Result<Typed> {
         let mut operands = items
             .iter()
             .map(|e| self.bool_operand(e, what, ctx))
@@ -605,7 +606,11 @@ impl Analyzer<'_> {
                 ..value
             });
         }
-        let mode = if safe { CastMode::Safe } else { CastMode::Strict };
+        let mode = if safe {
+            CastMode::Safe
+        } else {
+            CastMode::Strict
+        };
         let mut to = ty.to_column("");
         if let Some(parameters) = parameters {
             parameters.apply(&mut to);
@@ -622,14 +627,12 @@ impl Analyzer<'_> {
         ))
     }
 
-    fn array(
-        &self,
-        element: Option<&TypeName>,
-        items: &[Expr],
-        ctx: Ctx<'_>,
-    ) -> Result<Typed> {
+    fn array(&self, element: Option<&TypeName>, items: &[Expr], ctx: Ctx<'_>) -> Result<Typed> {
         let values = self.exprs(items, ctx)?;
-        if let Some(bad) = values.iter().position(|v| matches!(v.ty, SqlType::Array(_))) {
+        if let Some(bad) = values
+            .iter()
+            .position(|v| matches!(v.ty, SqlType::Array(_)))
+        {
             return Err(self.error(
                 items[bad].at,
                 "Cannot construct array with element type ARRAY because nested arrays are not supported",
@@ -844,11 +847,7 @@ impl Analyzer<'_> {
     }
 
     /// The column that a path begins with and how many of its parts name it.
-    pub(super) fn lookup(
-        &self,
-        names: &[&Ident],
-        ctx: Ctx<'_>,
-    ) -> Result<Option<(Typed, usize)>> {
+    pub(super) fn lookup(&self, names: &[&Ident], ctx: Ctx<'_>) -> Result<Option<(Typed, usize)>> {
         let first = names[0];
         match ctx.scope.find(&first.name, names.len() > 1) {
             Found::Column(col) => Ok(Some((self.grouped(col, first, ctx)?, 1))),

@@ -7,17 +7,15 @@ use datafusion::logical_expr::{Expr as DfExpr, LogicalPlan, LogicalPlanBuilder, 
 use datafusion::scalar::ScalarValue;
 
 use super::super::super::functions::SqlType;
-use super::super::ast::{
-    BinaryOp, Expr, ExprKind, Ident, JoinKind, JoinOn, Path, TableExpr,
-};
+use super::super::ast::{BinaryOp, Expr, ExprKind, Ident, JoinKind, JoinOn, Path, TableExpr};
 use super::super::information_schema;
 use super::super::scan::{ScanColumn, Source as ScanSource, scan};
 use super::super::session::service_error;
+use super::Analyzer;
 use super::expr::{NOTHING, binary};
 use super::nested::{self, Padding};
 use super::query::built;
 use super::scope::{Col, Ctx, Found, Frame, Mode, Range, Rel, Scope, column};
-use super::Analyzer;
 use crate::error::{Result, ServiceError};
 use crate::store::{Snapshot, Table, TableKind, TableRef};
 
@@ -148,10 +146,9 @@ impl Analyzer<'_> {
                     return self.unnest(left, &array, alias, offset, Padding::Drop, frame);
                 }
                 if offset.is_some() {
-                    return Err(self.error(
-                        path[0].at,
-                        "WITH OFFSET can only be used with array scans",
-                    ));
+                    return Err(
+                        self.error(path[0].at, "WITH OFFSET can only be used with array scans")
+                    );
                 }
                 let table = self.named_table(path, alias, system_time.as_ref(), frame)?;
                 let table = match sample {
@@ -288,9 +285,7 @@ impl Analyzer<'_> {
         if path.len() < 2 {
             return Ok(None);
         }
-        let here = left.is_some_and(|l| {
-            l.scope.ranges.iter().any(|r| r.is(&path[0].name))
-        });
+        let here = left.is_some_and(|l| l.scope.ranges.iter().any(|r| r.is(&path[0].name)));
         let mut outer = frame.map(|f| &f.outer);
         let mut around = false;
         while let Some(ctx) = outer {
@@ -377,15 +372,11 @@ impl Analyzer<'_> {
                     let ctx = Ctx::new(&joined.scope, frame, "JOIN ON clause");
                     let condition = self.condition(condition, ctx)?;
                     Ok(Source {
-                        plan: built(
-                            LogicalPlanBuilder::from(joined.plan).filter(condition),
-                        )?,
+                        plan: built(LogicalPlanBuilder::from(joined.plan).filter(condition))?,
                         ..joined
                     })
                 }
-                JoinOn::Using(_) => {
-                    Err(ServiceError::unsupported("JOIN UNNEST with USING"))
-                }
+                JoinOn::Using(_) => Err(ServiceError::unsupported("JOIN UNNEST with USING")),
             };
         }
         let right = self.table_expr(r, None, frame)?;
@@ -435,11 +426,9 @@ impl Analyzer<'_> {
         }
         let row = left.row.or(right.row);
         Ok(Source {
-            plan: built(LogicalPlanBuilder::from(left.plan).join_on(
-                right.plan,
-                join_type,
-                conditions,
-            ))?,
+            plan: built(
+                LogicalPlanBuilder::from(left.plan).join_on(right.plan, join_type, conditions),
+            )?,
             scope,
             row,
         })
@@ -483,8 +472,7 @@ impl Analyzer<'_> {
             });
             pairs.push((name, l, r));
         }
-        let condition =
-            condition.ok_or_else(|| ServiceError::internal("USING has columns"))?;
+        let condition = condition.ok_or_else(|| ServiceError::internal("USING has columns"))?;
         let mut scope = left.scope.clone();
         scope.ranges.extend(right.scope.ranges.clone());
         scope.absorbed.extend(right.scope.absorbed.clone());
@@ -729,7 +717,11 @@ impl Analyzer<'_> {
         Ok(range)
     }
 
-    pub(in crate::engine::query) fn snapshot_at(&self, table: &Table, time: i64) -> Result<Snapshot> {
+    pub(in crate::engine::query) fn snapshot_at(
+        &self,
+        table: &Table,
+        time: i64,
+    ) -> Result<Snapshot> {
         let now = crate::store::micros_now();
         let shown = table.reference();
         if time > now {
@@ -803,7 +795,11 @@ impl Analyzer<'_> {
         let mut plan = scan(snapshot, columns)?;
         let mut extra: Vec<DfExpr> = Vec::new();
         if let Some((date, time)) = date {
-            extra.push(self.cast_to(time.typed(), &SqlType::Date)?.expr.alias(&date.id));
+            extra.push(
+                self.cast_to(time.typed(), &SqlType::Date)?
+                    .expr
+                    .alias(&date.id),
+            );
             range.pseudo.push(date);
         }
         if let Some(suffix) = suffix {

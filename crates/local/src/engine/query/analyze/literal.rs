@@ -4,21 +4,19 @@ use std::collections::BTreeMap;
 
 use arrow::array::{RecordBatch, RecordBatchOptions};
 use arrow::datatypes::Schema;
-use datafusion::common::metadata::FieldMetadata;
 use datafusion::common::DFSchema;
+use datafusion::common::metadata::FieldMetadata;
 use datafusion::logical_expr::execution_props::ExecutionProps;
 use datafusion::logical_expr::physical_planning_context::PhysicalPlanningContext;
 use datafusion::logical_expr::{ColumnarValue, Expr as DfExpr, expr::ScalarFunction};
 use datafusion::physical_expr::create_physical_expr;
 use datafusion::scalar::ScalarValue;
 
-use super::super::super::functions::{
-    CastMode, Literalness, SqlType, cast, distance, supertype,
-};
+use super::super::super::functions::{CastMode, Literalness, SqlType, cast, distance, supertype};
 use super::super::env::Constant;
 use super::super::session::service_error;
-use super::scope::Typed;
 use super::Analyzer;
+use super::scope::Typed;
 use crate::error::{Result, ServiceError};
 
 /// A literal expression of a type.
@@ -118,11 +116,7 @@ impl Analyzer<'_> {
             null.literal = Some(ScalarValue::Null);
             return Ok(null);
         }
-        let udf = cast(
-            &typed.ty.to_column(""),
-            &to.to_column(""),
-            CastMode::Strict,
-        )?;
+        let udf = cast(&typed.ty.to_column(""), &to.to_column(""), CastMode::Strict)?;
         let expr = DfExpr::ScalarFunction(ScalarFunction::new_udf(udf, vec![typed.expr]));
         if typed.literal.is_some() && expr.column_refs().is_empty() {
             return Ok(literal(evaluate(&expr)?, to.clone()));
@@ -176,7 +170,11 @@ impl Analyzer<'_> {
                 shown.join(", ")
             ))
         })?;
-        Ok(if ty == SqlType::Null { SqlType::Int64 } else { ty })
+        Ok(if ty == SqlType::Null {
+            SqlType::Int64
+        } else {
+            ty
+        })
     }
 }
 

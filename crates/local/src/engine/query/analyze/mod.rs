@@ -4,8 +4,8 @@ mod access;
 mod aggregate;
 mod call;
 mod dml;
-mod from;
 mod expr;
+mod from;
 mod literal;
 mod modified;
 mod nested;
@@ -31,8 +31,8 @@ use crate::error::{Reason, ServiceError};
 pub(super) use dml::{Joined, Target};
 pub(super) use routine::shown_path;
 pub(super) use scope::{Col, Rel, Typed, column};
-pub(super) use types::resolve_type;
 use scope::{Frame, Scope};
+pub(super) use types::resolve_type;
 
 /// A name of a WITH clause and what its definition sees.
 #[derive(Debug, Clone)]
@@ -80,7 +80,9 @@ impl<'e> Analyzer<'e> {
     fn locate(&self, at: usize, mut error: ServiceError) -> ServiceError {
         if error.reason == Reason::InvalidQuery
             && !error.message.contains(" at [")
-            && !error.message.ends_with("is not supported by bigquery-local")
+            && !error
+                .message
+                .ends_with("is not supported by bigquery-local")
         {
             error.message = format!("{} at {}", error.message, position(&self.sql, at));
         }

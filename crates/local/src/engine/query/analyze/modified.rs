@@ -202,10 +202,7 @@ impl Rows {
 
     fn select(columns: &[ArrayRef], rows: Vec<u32>) -> DfResult<Vec<ArrayRef>> {
         let rows = UInt32Array::from(rows);
-        columns
-            .iter()
-            .map(|c| Ok(take(c, &rows, None)?))
-            .collect()
+        columns.iter().map(|c| Ok(take(c, &rows, None)?)).collect()
     }
 
     /// The aggregate's arguments, prepared.
@@ -227,8 +224,8 @@ impl Rows {
                 nulls_first: false,
             };
             let field = SortField::new_with_options(key.data_type().clone(), options);
-            let converted = RowConverter::new(vec![field])?
-                .convert_columns(std::slice::from_ref(key))?;
+            let converted =
+                RowConverter::new(vec![field])?.convert_columns(std::slice::from_ref(key))?;
             let best = (0..key.len())
                 .filter(|i| key.is_valid(*i))
                 .min_by_key(|i| converted.row(*i));
@@ -354,7 +351,12 @@ impl Accumulator for Rows {
     fn retract_batch(&mut self, values: &[ArrayRef]) -> DfResult<()> {
         self.dropped += values.first().map_or(0, |v| v.len());
         // Parts that have left as a whole are let go.
-        while let Some(first) = self.columns.first().and_then(|c| c.first()).map(|a| a.len()) {
+        while let Some(first) = self
+            .columns
+            .first()
+            .and_then(|c| c.first())
+            .map(|a| a.len())
+        {
             if first > self.dropped {
                 break;
             }

@@ -104,7 +104,11 @@ fn ambiguous(ty: &SqlType) -> bool {
 }
 
 /// The elements of `arrays` side by side as STRUCT<e0, …, offset>.
-pub(super) fn zip(arrays: Vec<DfExpr>, elements: &[SqlType], padding: Padding) -> (DfExpr, SqlType) {
+pub(super) fn zip(
+    arrays: Vec<DfExpr>,
+    elements: &[SqlType],
+    padding: Padding,
+) -> (DfExpr, SqlType) {
     let mut fields: Vec<(String, SqlType)> = elements
         .iter()
         .enumerate()
@@ -163,7 +167,9 @@ impl Nested {
                 )?))
             }
             Operation::Field(index) => {
-                let array = args.first().ok_or_else(|| internal("a field has a struct"))?;
+                let array = args
+                    .first()
+                    .ok_or_else(|| internal("a field has a struct"))?;
                 if matches!(array.data_type(), DataType::Null) {
                     return Ok(new_null_array(&self.ty.to_arrow(), rows));
                 }
@@ -182,9 +188,11 @@ impl Nested {
             Operation::OrderKey => {
                 let array = args.first().ok_or_else(|| internal("a number"))?;
                 let floats = array.as_primitive::<arrow::datatypes::Float64Type>();
-                Ok(Arc::new(floats.unary::<_, arrow::datatypes::Float64Type>(|v| {
-                    if v.is_nan() { f64::NAN } else { v + 0.0 }
-                })))
+                Ok(Arc::new(floats.unary::<_, arrow::datatypes::Float64Type>(
+                    |v| {
+                        if v.is_nan() { f64::NAN } else { v + 0.0 }
+                    },
+                )))
             }
             Operation::Element(kind) => match args {
                 [array, index] => access::element(array, index, *kind, &self.ty.to_arrow()),
@@ -274,9 +282,8 @@ impl Nested {
                 positions.push(None);
                 indices.iter_mut().for_each(|i| i.push(None));
             }
-            offsets.push(
-                i32::try_from(positions.len()).map_err(|_| internal("too many elements"))?,
-            );
+            offsets
+                .push(i32::try_from(positions.len()).map_err(|_| internal("too many elements"))?);
         }
         let mut columns = lists
             .iter()

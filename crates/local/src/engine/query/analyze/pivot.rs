@@ -6,12 +6,12 @@ use datafusion::scalar::ScalarValue;
 
 use super::super::super::functions::SqlType;
 use super::super::ast::{BinaryOp, Expr, ExprKind, Ident, TableExpr};
+use super::Analyzer;
 use super::aggregate::{Keys, is_aggregate, walk};
 use super::expr::{NOTHING, binary};
 use super::from::Source;
 use super::query::built;
-use super::scope::{Col, Ctx, Frame, Found, Rel, Scope, Typed, column};
-use super::Analyzer;
+use super::scope::{Col, Ctx, Found, Frame, Rel, Scope, Typed, column};
 use crate::error::{Result, ServiceError};
 
 impl Analyzer<'_> {
@@ -35,7 +35,9 @@ impl Analyzer<'_> {
             TableExpr::Unpivot { input, .. } => {
                 let input = self.table_expr(input, None, frame)?;
                 if input.row.is_some() {
-                    return Err(ServiceError::unsupported("UNPIVOT in a correlated subquery"));
+                    return Err(ServiceError::unsupported(
+                        "UNPIVOT in a correlated subquery",
+                    ));
                 }
                 self.unpivoted(input, from)
             }

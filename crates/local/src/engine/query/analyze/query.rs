@@ -34,9 +34,7 @@ impl Cut {
     }
 }
 
-pub(super) fn built(
-    builder: datafusion::error::Result<LogicalPlanBuilder>,
-) -> Result<LogicalPlan> {
+pub(super) fn built(builder: datafusion::error::Result<LogicalPlanBuilder>) -> Result<LogicalPlan> {
     builder
         .and_then(LogicalPlanBuilder::build)
         .map_err(service_error)
@@ -147,7 +145,9 @@ impl Analyzer<'_> {
             ));
         };
         if frame.is_some() {
-            return Err(ServiceError::unsupported("A recursive WITH inside a subquery"));
+            return Err(ServiceError::unsupported(
+                "A recursive WITH inside a subquery",
+            ));
         }
         if !cte.query.order_by.is_empty() || cte.query.limit.is_some() || !cte.query.with.is_empty()
         {
@@ -183,11 +183,9 @@ impl Analyzer<'_> {
             })
             .collect::<Result<Vec<_>>>()?;
         let step_plan = built(LogicalPlanBuilder::from(step.plan).project(columns))?;
-        let plan = built(LogicalPlanBuilder::from(base.plan).to_recursive_query(
-            work_name,
-            step_plan,
-            !all,
-        ))?;
+        let plan = built(
+            LogicalPlanBuilder::from(base.plan).to_recursive_query(work_name, step_plan, !all),
+        )?;
         self.fresh(Rel {
             plan,
             columns: base.columns,
@@ -207,11 +205,7 @@ impl Analyzer<'_> {
     }
 
     /// A relation of the given columns over `rel`.
-    pub(super) fn project_rel(
-        &self,
-        rel: Rel,
-        items: Vec<(Option<String>, Typed)>,
-    ) -> Result<Rel> {
+    pub(super) fn project_rel(&self, rel: Rel, items: Vec<(Option<String>, Typed)>) -> Result<Rel> {
         let mut columns = Vec::with_capacity(items.len());
         let mut exprs = Vec::with_capacity(items.len() + 1);
         for (name, value) in items {
@@ -310,7 +304,12 @@ impl Analyzer<'_> {
         self.order_and_cut(rel, keys, cut)
     }
 
-    pub(super) fn ordinal_column<'c>(&self, n: i64, columns: &'c [Col], at: usize) -> Result<&'c Col> {
+    pub(super) fn ordinal_column<'c>(
+        &self,
+        n: i64,
+        columns: &'c [Col],
+        at: usize,
+    ) -> Result<&'c Col> {
         usize::try_from(n)
             .ok()
             .and_then(|n| n.checked_sub(1))
@@ -366,7 +365,10 @@ impl Analyzer<'_> {
             nulls_first,
         };
         Ok(match value.ty {
-            SqlType::Float64 => nested::float_keys(value.expr).into_iter().map(sort).collect(),
+            SqlType::Float64 => nested::float_keys(value.expr)
+                .into_iter()
+                .map(sort)
+                .collect(),
             SqlType::Interval | SqlType::Range(_) => {
                 return Err(ServiceError::unsupported(format_args!(
                     "ORDER BY a value of type {}",
@@ -397,15 +399,17 @@ impl Analyzer<'_> {
             }))
             .alias(&number);
             rel.plan = with_windows(rel.plan, vec![window])?;
-            let place = datafusion::logical_expr::cast(
-                column(&number),
-                arrow::datatypes::DataType::Int64,
-            );
+            let place =
+                datafusion::logical_expr::cast(column(&number), arrow::datatypes::DataType::Int64);
             let whole = |n: usize| int(i64::try_from(n).unwrap_or(i64::MAX)).expr;
             let mut condition = binary(place.clone(), Operator::Gt, whole(cut.offset));
             if let Some(limit) = cut.limit {
                 let last = whole(limit.saturating_add(cut.offset));
-                condition = binary(condition, Operator::And, binary(place, Operator::LtEq, last));
+                condition = binary(
+                    condition,
+                    Operator::And,
+                    binary(place, Operator::LtEq, last),
+                );
             }
             rel.plan = built(LogicalPlanBuilder::from(rel.plan).filter(condition))?;
             if !keys.is_empty() {
@@ -487,8 +491,14 @@ impl Analyzer<'_> {
         let mut types = Vec::new();
         for (i, (l, r)) in left.columns.iter().zip(&right.columns).enumerate() {
             let ty = super::super::super::functions::supertype(&[
-                (l.ty.clone(), super::super::super::functions::Literalness::Expression),
-                (r.ty.clone(), super::super::super::functions::Literalness::Expression),
+                (
+                    l.ty.clone(),
+                    super::super::super::functions::Literalness::Expression,
+                ),
+                (
+                    r.ty.clone(),
+                    super::super::super::functions::Literalness::Expression,
+                ),
             ])
             .ok_or_else(|| {
                 self.error(

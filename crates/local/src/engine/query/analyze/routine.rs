@@ -4,12 +4,12 @@ use std::collections::HashMap;
 
 use super::super::super::functions::{CastMode, SqlType, kind};
 use super::super::ast::{Call, CreateFunction, ExprKind, FunctionBody, InSet, Path, TableArgument};
+use super::Analyzer;
 use super::aggregate::walk;
 use super::expr::NOTHING;
 use super::literal::constant;
 use super::scope::{Col, Ctx, Rel, Typed};
 use super::types::resolve_type;
-use super::Analyzer;
 use crate::error::{Result, ServiceError};
 
 /// How deep functions may call each other.
@@ -37,7 +37,9 @@ impl Analyzer<'_> {
             None => return Ok(None),
         };
         if errors == CastMode::Safe {
-            return Err(ServiceError::unsupported("SAFE. with a user-defined function"));
+            return Err(ServiceError::unsupported(
+                "SAFE. with a user-defined function",
+            ));
         }
         if self.parameters.borrow().len() >= MAX_CALLS {
             return Err(self.error(at, "Functions call each other too deeply"));
@@ -169,7 +171,9 @@ impl Analyzer<'_> {
                 };
             }
             if name[0].is("ML") || name[0].is("AI") {
-                return Err(ServiceError::unsupported(format_args!("Table function {shown}")));
+                return Err(ServiceError::unsupported(format_args!(
+                    "Table function {shown}"
+                )));
             }
             return Err(self.error(
                 name[0].at,

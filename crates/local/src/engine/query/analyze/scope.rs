@@ -160,12 +160,11 @@ impl Scope {
 
     /// Every column, for what a subquery may refer to.
     pub(super) fn all(&self) -> impl Iterator<Item = &Col> {
-        self.merged.iter().chain(self.ranges.iter().flat_map(|r| {
-            r.columns
+        self.merged.iter().chain(
+            self.ranges
                 .iter()
-                .chain(&r.pseudo)
-                .chain(r.whole.iter())
-        }))
+                .flat_map(|r| r.columns.iter().chain(&r.pseudo).chain(r.whole.iter())),
+        )
     }
 }
 
@@ -234,7 +233,11 @@ pub(in crate::engine::query) struct Ctx<'p> {
 }
 
 impl<'p> Ctx<'p> {
-    pub(super) fn new(scope: &'p Scope, frame: Option<&'p Frame<'p>>, clause: &'static str) -> Self {
+    pub(super) fn new(
+        scope: &'p Scope,
+        frame: Option<&'p Frame<'p>>,
+        clause: &'static str,
+    ) -> Self {
         Self {
             scope,
             frame,

@@ -4,9 +4,7 @@ use datafusion::logical_expr::expr::Sort;
 use datafusion::logical_expr::{Expr as DfExpr, LogicalPlanBuilder};
 
 use super::super::super::functions::SqlType;
-use super::super::ast::{
-    Expr, ExprKind, GroupBy, Ident, OrderItem, Select, SelectAs, SelectItem,
-};
+use super::super::ast::{Expr, ExprKind, GroupBy, Ident, OrderItem, Select, SelectAs, SelectItem};
 use super::aggregate::has_aggregate;
 use super::expr::implied_name;
 use super::from::Source;
@@ -53,7 +51,9 @@ impl Analyzer<'_> {
         let aggregated = select.group_by.is_some()
             || select.having.as_ref().is_some_and(has_aggregate)
             || select.qualify.as_ref().is_some_and(has_aggregate)
-            || items.iter().any(|i| matches!(i, Item::Ast(_, e) if has_aggregate(e)))
+            || items
+                .iter()
+                .any(|i| matches!(i, Item::Ast(_, e) if has_aggregate(e)))
             || order_by.iter().any(|o| has_aggregate(&o.expr));
         if !aggregated && select.having.is_some() {
             return Err(self.error(
@@ -125,9 +125,15 @@ impl Analyzer<'_> {
             ));
         }
         let mut keys = Vec::new();
-        let plain = !select.distinct && select.select_as == SelectAs::Columns;
         for item in order_by {
-            keys.push(self.order_key(item, &outputs, &aliases, ctx, plain)?);
+            let key = self.order_key(item, &outputs, &aliases, ctx, !select.distinct)?;
+            keys.push(match key {
+                // The columns become one value: what orders them stays beside it.
+                OrderKey::Output(i) if select.select_as == SelectAs::Struct => {
+                    OrderKey::Value(outputs[i].1.clone())
+                }
+                other => other,
+            });
         }
         // Everything is known: build the plan from the bottom up.
         if let Some((grouping, sets)) = &sets {
@@ -212,13 +218,17 @@ impl Analyzer<'_> {
             for col in &rel.columns {
                 self.require_groupable(&col.ty, "SELECT DISTINCT", select.at)?;
                 if col.fold_case {
-                    return Err(ServiceError::unsupported("SELECT DISTINCT with a collation"));
+                    return Err(ServiceError::unsupported(
+                        "SELECT DISTINCT with a collation",
+                    ));
                 }
             }
             rel.plan = built(LogicalPlanBuilder::from(rel.plan).distinct())?;
         }
         let mut rel = self.order_and_cut(rel, sorts, cut)?;
-        if rel.columns.len() > width || rel.plan.schema().fields().len() > width + usize::from(rel.row.is_some()) {
+        if rel.columns.len() > width
+            || rel.plan.schema().fields().len() > width + usize::from(rel.row.is_some())
+        {
             rel.columns.truncate(width);
             let mut exprs: Vec<DfExpr> = rel.columns.iter().map(|c| column(&c.id)).collect();
             exprs.extend(rel.row.iter().map(|r| column(r)));
@@ -256,7 +266,8 @@ impl Analyzer<'_> {
                 .iter()
                 .enumerate()
                 .filter(|(_, (n, _))| {
-                    n.as_ref().is_some_and(|n| n.eq_ignore_ascii_case(&name.name))
+                    n.as_ref()
+                        .is_some_and(|n| n.eq_ignore_ascii_case(&name.name))
                 })
                 .map(|(i, _)| i)
                 .collect();
@@ -292,7 +303,7 @@ impl Analyzer<'_> {
         if !plain {
             return Err(self.error(
                 item.expr.at,
-                "ORDER BY clause expression references a column which is not visible after SELECT DISTINCT or SELECT AS",
+                "ORDER BY clause expression references a column which is not visible after SELECT DISTINCT",
             ));
         }
         Ok(OrderKey::Value(value))
@@ -429,7 +440,8 @@ impl Analyzer<'_> {
         items: &mut Vec<Item<'a>>,
     ) -> Result<()> {
         let named = |item: &Item<'_>, name: &Ident| {
-            item.name().is_some_and(|n| n.eq_ignore_ascii_case(&name.name))
+            item.name()
+                .is_some_and(|n| n.eq_ignore_ascii_case(&name.name))
         };
         for name in except.iter().chain(replace.iter().map(|(_, n)| n)) {
             if !expanded.iter().any(|i| named(i, name)) {
@@ -477,9 +489,7 @@ impl Analyzer<'_> {
                 let mut set = Vec::new();
                 for item in items {
                     let grouped = match item {
-                        Item::Ast(_, e) => {
-                            !has_aggregate(e) && !super::window::has_window(e)
-                        }
+                        Item::Ast(_, e) => !has_aggregate(e) && !super::window::has_window(e),
                         _ => true,
                     };
                     if grouped {
@@ -491,9 +501,7 @@ impl Analyzer<'_> {
                 }
                 vec![set]
             }
-            Some(GroupBy::Items(group)) => {
-                self.group_items(group, items, ctx, &mut keys)?
-            }
+            Some(GroupBy::Items(group)) => self.group_items(group, items, ctx, &mut keys)?,
         };
         let grouping = self.group_columns(source, keys)?;
         Ok((grouping, sets))

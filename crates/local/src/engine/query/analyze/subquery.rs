@@ -425,8 +425,12 @@ impl Subquery {
             }
         };
         let state = self.context.state();
-        let physical =
-            wait(async { state.query_planner().create_physical_plan(&plan, &state).await })?;
+        let physical = wait(async {
+            state
+                .query_planner()
+                .create_physical_plan(&plan, &state)
+                .await
+        })?;
         run_physical(&self.context, physical)
     }
 
@@ -679,10 +683,9 @@ impl ScalarUDFImpl for Subquery {
             .collect::<DfResult<Vec<_>>>()?;
         match &self.correlation {
             None => self.constant(&arrays, rows).map_err(external),
-            Some(_) if rows == 0 => Ok(ColumnarValue::Array(new_null_array(
-                &self.ty.to_arrow(),
-                0,
-            ))),
+            Some(_) if rows == 0 => {
+                Ok(ColumnarValue::Array(new_null_array(&self.ty.to_arrow(), 0)))
+            }
             Some(correlation) => self
                 .correlated(correlation, &arrays, rows)
                 .map(ColumnarValue::Array)

@@ -1,10 +1,10 @@
 //! Types as written to types.
 
 use super::super::super::functions::SqlType;
-use crate::schema::Field;
 use super::super::ast::{TypeKind, TypeName};
 use super::super::parser::position;
 use crate::error::{Result, ServiceError};
+use crate::schema::Field;
 
 /// The parameters of a parameterized type.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -36,7 +36,9 @@ pub(in crate::engine::query) fn resolve_type(
     let nested = |inner: &TypeName| -> Result<SqlType> {
         match resolve_type(inner, sql)? {
             (t, None) => Ok(t),
-            (_, Some(_)) => Err(ServiceError::unsupported("A parameterized type inside another type")),
+            (_, Some(_)) => Err(ServiceError::unsupported(
+                "A parameterized type inside another type",
+            )),
         }
     };
     match &name.kind {
@@ -81,7 +83,9 @@ fn simple(
     sql: &str,
 ) -> Result<(SqlType, Option<TypeParameters>)> {
     let ty = match word {
-        "INT64" | "INT" | "SMALLINT" | "INTEGER" | "BIGINT" | "TINYINT" | "BYTEINT" => SqlType::Int64,
+        "INT64" | "INT" | "SMALLINT" | "INTEGER" | "BIGINT" | "TINYINT" | "BYTEINT" => {
+            SqlType::Int64
+        }
         "FLOAT64" => SqlType::Float64,
         "BOOL" | "BOOLEAN" => SqlType::Bool,
         "STRING" => SqlType::String,
@@ -102,9 +106,8 @@ fn simple(
             )));
         }
     };
-    let bad = |what: &str| {
-        ServiceError::invalid_query(format!("{what} at {}", position(sql, name.at)))
-    };
+    let bad =
+        |what: &str| ServiceError::invalid_query(format!("{what} at {}", position(sql, name.at)));
     let parameters = match (&ty, parameters) {
         (_, []) => None,
         (SqlType::String | SqlType::Bytes, [length]) => {
@@ -115,7 +118,11 @@ fn simple(
         }
         (SqlType::Numeric | SqlType::BigNumeric, [precision, rest @ ..]) if rest.len() < 2 => {
             let scale = rest.first().copied().unwrap_or(0);
-            let (digits, scales) = if ty == SqlType::Numeric { (29, 9) } else { (38, 38) };
+            let (digits, scales) = if ty == SqlType::Numeric {
+                (29, 9)
+            } else {
+                (38, 38)
+            };
             if !(0..=scales).contains(&scale) {
                 return Err(bad(&format!("{word} scale must be between 0 and {scales}")));
             }

@@ -1,9 +1,7 @@
 //! Window functions.
 
 use arrow::datatypes::i256;
-use datafusion::logical_expr::expr::{
-    NullTreatment, Sort, WindowFunction, WindowFunctionParams,
-};
+use datafusion::logical_expr::expr::{NullTreatment, Sort, WindowFunction, WindowFunctionParams};
 use datafusion::logical_expr::{
     Expr as DfExpr, LogicalPlan, LogicalPlanBuilder, WindowFrame, WindowFrameBound,
     WindowFrameUnits, WindowFunctionDefinition,
@@ -98,7 +96,10 @@ impl Analyzer<'_> {
         {
             partition_by.insert(0, column(row));
         }
-        let offsets = spec.frame.as_ref().is_some_and(|f| !f.rows && has_offset(f));
+        let offsets = spec
+            .frame
+            .as_ref()
+            .is_some_and(|f| !f.rows && has_offset(f));
         let mut order_by: Vec<Sort> = Vec::new();
         let mut key_type = None;
         for item in &spec.order_by {
@@ -175,7 +176,10 @@ impl Analyzer<'_> {
         at: usize,
         ctx: Ctx<'_>,
     ) -> Result<(WindowFunctionDefinition, Vec<DfExpr>, SqlType, bool)> {
-        if call.distinct || !call.order_by.is_empty() || call.limit.is_some() || call.having.is_some()
+        if call.distinct
+            || !call.order_by.is_empty()
+            || call.limit.is_some()
+            || call.having.is_some()
         {
             return Err(self.error(
                 at,
@@ -190,7 +194,9 @@ impl Analyzer<'_> {
         let arguments: Vec<_> = values.iter().map(Typed::argument).collect();
         let bound = resolve(name, &arguments)?;
         let Function::Window(udf) = bound.function else {
-            return Err(ServiceError::internal(format!("{name} is no window function")));
+            return Err(ServiceError::internal(format!(
+                "{name} is no window function"
+            )));
         };
         let args = values
             .into_iter()
@@ -215,7 +221,10 @@ impl Analyzer<'_> {
                 .find(|(n, _)| name.is(n))
                 .map(|(_, spec)| spec.clone())
                 .ok_or_else(|| {
-                    self.error(name.at, format_args!("Unrecognized window alias {}", name.name))
+                    self.error(
+                        name.at,
+                        format_args!("Unrecognized window alias {}", name.name),
+                    )
                 })
         };
         let mut spec = match window {
@@ -297,7 +306,12 @@ impl Analyzer<'_> {
 
     fn frame_offset(&self, e: &Expr, rows: bool, key: Option<&SqlType>) -> Result<ScalarValue> {
         let value = self.expr(e, Ctx::new(&NOTHING, None, "window frame"))?;
-        let bad = || self.error(e.at, "Window framing expression must be a non-negative number");
+        let bad = || {
+            self.error(
+                e.at,
+                "Window framing expression must be a non-negative number",
+            )
+        };
         if rows {
             let value = self.coerce(value, &SqlType::Int64)?;
             return match self.evaluate_typed(&value)?.value {

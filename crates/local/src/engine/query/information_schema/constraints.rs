@@ -32,12 +32,7 @@ fn constraint_names(table: &Table) -> Vec<(String, &'static str, Vec<String>, Va
             .flatten()
             .filter_map(|c| c["referencingColumn"].as_str().map(ToString::to_string))
             .collect();
-        out.push((
-            format!("{name}.{own}"),
-            "FOREIGN KEY",
-            columns,
-            key.clone(),
-        ));
+        out.push((format!("{name}.{own}"), "FOREIGN KEY", columns, key.clone()));
     }
     out
 }

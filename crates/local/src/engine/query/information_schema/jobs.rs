@@ -39,7 +39,11 @@ pub(super) fn jobs(env: &Env, project: &str) -> Result<View> {
             maybe(None),
             text(&job.reference.id),
             text(job.kind.as_str()),
-            maybe(query.and_then(|q| q.statement_type).map(ToString::to_string)),
+            maybe(
+                query
+                    .and_then(|q| q.statement_type)
+                    .map(ToString::to_string),
+            ),
             text("INTERACTIVE"),
             time(progress.started),
             time(progress.ended),

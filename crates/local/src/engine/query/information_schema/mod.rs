@@ -46,8 +46,10 @@ impl View {
                 fold_case: false,
             })
             .collect();
-        let ids: Vec<(String, SqlType)> =
-            columns.iter().map(|c| (c.id.clone(), c.ty.clone())).collect();
+        let ids: Vec<(String, SqlType)> = columns
+            .iter()
+            .map(|c| (c.id.clone(), c.ty.clone()))
+            .collect();
         let mut batches = Vec::new();
         if !self.rows.is_empty() {
             let arrays = (0..columns.len())
@@ -142,16 +144,16 @@ pub(super) fn relation(env: &Env, path: &Path) -> Result<Rel> {
     match name.as_str() {
         "SCHEMATA" => schemata(env, &of)?.into_rel(env),
         "SCHEMATA_OPTIONS" => schemata_options(env, &of)?.into_rel(env),
-        "JOBS" | "JOBS_BY_PROJECT" | "JOBS_BY_USER" => {
-            jobs::jobs(env, project(&of))?.into_rel(env)
-        }
+        "JOBS" | "JOBS_BY_PROJECT" | "JOBS_BY_USER" => jobs::jobs(env, project(&of))?.into_rel(env),
         "TABLES" => tables_view(&tables(env, &of)?).into_rel(env),
         "COLUMNS" => columns(&tables(env, &of)?).into_rel(env),
         "COLUMN_FIELD_PATHS" => field_paths(&tables(env, &of)?).into_rel(env),
         "TABLE_OPTIONS" => table_options(&tables(env, &of)?).into_rel(env),
         "TABLE_CONSTRAINTS" => constraints::constraints(&tables(env, &of)?).into_rel(env),
         "KEY_COLUMN_USAGE" => constraints::key_columns(&tables(env, &of)?).into_rel(env),
-        "CONSTRAINT_COLUMN_USAGE" => constraints::constraint_columns(&tables(env, &of)?).into_rel(env),
+        "CONSTRAINT_COLUMN_USAGE" => {
+            constraints::constraint_columns(&tables(env, &of)?).into_rel(env)
+        }
         "PARTITIONS" => partitions::partitions(env, &tables(env, &of)?)?.into_rel(env),
         "VIEWS" => views(&tables(env, &of)?).into_rel(env),
         _ if KNOWN.contains(&name.as_str()) => Err(ServiceError::unsupported(format_args!(
@@ -159,7 +161,10 @@ pub(super) fn relation(env: &Env, path: &Path) -> Result<Rel> {
         ))),
         _ => Err(ServiceError::not_found(format_args!(
             "Table {} was not found in location {}",
-            path.iter().map(|p| p.name.as_str()).collect::<Vec<_>>().join("."),
+            path.iter()
+                .map(|p| p.name.as_str())
+                .collect::<Vec<_>>()
+                .join("."),
             env.location
         ))),
     }
@@ -167,15 +172,42 @@ pub(super) fn relation(env: &Env, path: &Path) -> Result<Rel> {
 
 /// Views that the service has and this server does not.
 const KNOWN: &[&str] = &[
-    "ROUTINES", "ROUTINE_OPTIONS", "PARAMETERS", "SNAPSHOTS", "TABLE_SNAPSHOTS", "TABLE_STORAGE",
-    "TABLE_STORAGE_TIMELINE", "MATERIALIZED_VIEWS", "OBJECT_PRIVILEGES", "RESERVATIONS",
-    "ASSIGNMENTS", "CAPACITY_COMMITMENTS", "JOBS_BY_FOLDER", "JOBS_BY_ORGANIZATION",
-    "JOBS_TIMELINE", "JOBS_TIMELINE_BY_PROJECT", "JOBS_TIMELINE_BY_USER", "SEARCH_INDEXES",
-    "SEARCH_INDEX_COLUMNS", "VECTOR_INDEXES", "SESSIONS", "SESSIONS_BY_PROJECT",
-    "SESSIONS_BY_USER", "STREAMING_TIMELINE", "STREAMING_TIMELINE_BY_PROJECT",
-    "WRITE_API_TIMELINE", "WRITE_API_TIMELINE_BY_PROJECT", "SCHEMATA_LINKS",
-    "SCHEMATA_REPLICAS", "ROW_ACCESS_POLICIES", "EFFECTIVE_PROJECT_OPTIONS", "PROJECT_OPTIONS",
-    "ORGANIZATION_OPTIONS", "RECOMMENDATIONS", "INSIGHTS", "SHARED_DATASET_USAGE",
+    "ROUTINES",
+    "ROUTINE_OPTIONS",
+    "PARAMETERS",
+    "SNAPSHOTS",
+    "TABLE_SNAPSHOTS",
+    "TABLE_STORAGE",
+    "TABLE_STORAGE_TIMELINE",
+    "MATERIALIZED_VIEWS",
+    "OBJECT_PRIVILEGES",
+    "RESERVATIONS",
+    "ASSIGNMENTS",
+    "CAPACITY_COMMITMENTS",
+    "JOBS_BY_FOLDER",
+    "JOBS_BY_ORGANIZATION",
+    "JOBS_TIMELINE",
+    "JOBS_TIMELINE_BY_PROJECT",
+    "JOBS_TIMELINE_BY_USER",
+    "SEARCH_INDEXES",
+    "SEARCH_INDEX_COLUMNS",
+    "VECTOR_INDEXES",
+    "SESSIONS",
+    "SESSIONS_BY_PROJECT",
+    "SESSIONS_BY_USER",
+    "STREAMING_TIMELINE",
+    "STREAMING_TIMELINE_BY_PROJECT",
+    "WRITE_API_TIMELINE",
+    "WRITE_API_TIMELINE_BY_PROJECT",
+    "SCHEMATA_LINKS",
+    "SCHEMATA_REPLICAS",
+    "ROW_ACCESS_POLICIES",
+    "EFFECTIVE_PROJECT_OPTIONS",
+    "PROJECT_OPTIONS",
+    "ORGANIZATION_OPTIONS",
+    "RECOMMENDATIONS",
+    "INSIGHTS",
+    "SHARED_DATASET_USAGE",
 ];
 
 fn project(of: &Of) -> &str {
@@ -238,7 +270,10 @@ fn schemata(env: &Env, of: &Of) -> Result<View> {
                 millis(meta.creation_time),
                 millis(meta.last_modified_time),
                 text(&meta.location),
-                text(format!("CREATE SCHEMA `{}.{}`;", dataset.project, dataset.dataset)),
+                text(format!(
+                    "CREATE SCHEMA `{}.{}`;",
+                    dataset.project, dataset.dataset
+                )),
                 maybe(None),
             ]);
         }
@@ -298,11 +333,7 @@ fn schemata_options(env: &Env, of: &Of) -> Result<View> {
                 );
             }
             if let Some(ms) = meta.default_table_expiration_ms() {
-                put(
-                    "default_table_expiration_days",
-                    "FLOAT64",
-                    days(ms),
-                );
+                put("default_table_expiration_days", "FLOAT64", days(ms));
             }
         }
     });
@@ -424,7 +455,11 @@ fn columns(tables: &[Arc<Table>]) -> View {
             let clustered = meta
                 .clustering
                 .as_ref()
-                .and_then(|c| c.fields.iter().position(|f| f.eq_ignore_ascii_case(&field.name)))
+                .and_then(|c| {
+                    c.fields
+                        .iter()
+                        .position(|f| f.eq_ignore_ascii_case(&field.name))
+                })
                 .and_then(|p| i64::try_from(p + 1).ok());
             let mut row = name_of(table);
             row.extend([
@@ -497,7 +532,13 @@ fn field_paths(tables: &[Arc<Table>]) -> View {
         ]);
         view.rows.push(row);
         for inner in field.fields() {
-            walk(view, table, column, &format!("{path}.{}", inner.name), inner);
+            walk(
+                view,
+                table,
+                column,
+                &format!("{path}.{}", inner.name),
+                inner,
+            );
         }
     }
     for table in tables {

@@ -75,10 +75,9 @@ fn ids(batch: &RecordBatch, meta: &TableMeta, arrived: Option<i64>) -> Vec<Optio
     let column = |name: &str| batch.column_by_name(name);
     match meta.partitioning() {
         Partitioning::None => vec![None; rows],
-        Partitioning::Ingestion(granularity) => vec![
-            arrived.map_or_else(unpartitioned, |start| Some(granularity.id(start)));
-            rows
-        ],
+        Partitioning::Ingestion(granularity) => {
+            vec![arrived.map_or_else(unpartitioned, |start| Some(granularity.id(start))); rows]
+        }
         Partitioning::Time(field, granularity) => {
             let Some(column) = column(&field.name) else {
                 return vec![Some("__NULL__".into()); rows];

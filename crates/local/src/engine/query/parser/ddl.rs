@@ -480,8 +480,18 @@ impl Parser<'_> {
                 let w = w.to_ascii_uppercase();
                 if matches!(
                     w.as_str(),
-                    "ROW" | "ALL" | "SEARCH" | "VECTOR" | "MODEL" | "CAPACITY" | "RESERVATION"
-                        | "ASSIGNMENT" | "CONNECTION" | "PROJECT" | "ORGANIZATION" | "BI_CAPACITY"
+                    "ROW"
+                        | "ALL"
+                        | "SEARCH"
+                        | "VECTOR"
+                        | "MODEL"
+                        | "CAPACITY"
+                        | "RESERVATION"
+                        | "ASSIGNMENT"
+                        | "CONNECTION"
+                        | "PROJECT"
+                        | "ORGANIZATION"
+                        | "BI_CAPACITY"
                 ) {
                     return Err(ServiceError::unsupported(format_args!(
                         "This statement about {w}"

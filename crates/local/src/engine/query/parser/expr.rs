@@ -313,18 +313,24 @@ impl Parser<'_> {
             if self.is_symbol(".") && !self.symbol_at(1, "*") {
                 self.advance();
                 if self.is_symbol("(") {
-                    return Err(ServiceError::unsupported("A generalized field access `.( )`"));
+                    return Err(ServiceError::unsupported(
+                        "A generalized field access `.( )`",
+                    ));
                 }
                 let name = self.any_ident()?;
                 expr = boxed(ExprKind::Dot(Box::new(expr), name), at);
             } else if self.take_symbol("[") {
                 let (kind, index) = self.subscript()?;
                 self.expect_symbol("]")?;
-                expr = boxed(ExprKind::Subscript(Box::new(expr), kind, Box::new(index)), at);
+                expr = boxed(
+                    ExprKind::Subscript(Box::new(expr), kind, Box::new(index)),
+                    at,
+                );
             } else if self.is_symbol("(") {
                 match path_of(&expr) {
                     Some(name) if !matches!(expr.kind, ExprKind::Call(_)) => {
-                        expr = self.call(name, expr.at)?;
+                        let at = name.first().map_or(expr.at, |n| n.at);
+                        expr = self.call(name, at)?;
                     }
                     _ => return Ok(expr),
                 }
@@ -448,7 +454,13 @@ impl Parser<'_> {
             items.push((self.expr()?, None));
         }
         self.expect_symbol(")")?;
-        Ok(boxed(ExprKind::Struct { fields: None, items }, at))
+        Ok(boxed(
+            ExprKind::Struct {
+                fields: None,
+                items,
+            },
+            at,
+        ))
     }
 
     /// Whether the tokens `ahead` begin a query: parentheses, then SELECT, WITH or FROM.
@@ -501,7 +513,9 @@ impl Parser<'_> {
                 ExprKind::Typed(to, self.string_literal()?)
             }
             // Keywords that are also functions.
-            "IF" | "LEFT" | "RIGHT" | "GROUPING" | "COLLATE" | "RANGE" if self.symbol_at(1, "(") => {
+            "IF" | "LEFT" | "RIGHT" | "GROUPING" | "COLLATE" | "RANGE"
+                if self.symbol_at(1, "(") =>
+            {
                 let name = self.any_ident()?;
                 return self.call(vec![name], at);
             }
@@ -697,9 +711,7 @@ impl Parser<'_> {
                 value: boxed(ExprKind::Star, star),
                 alias: None,
             });
-        } else if !self.is_symbol(")")
-            && !self.is_words(&["ORDER", "BY"])
-            && !self.is_word("LIMIT")
+        } else if !self.is_symbol(")") && !self.is_words(&["ORDER", "BY"]) && !self.is_word("LIMIT")
         {
             call.args = self.comma_separated(|p| p.argument())?;
         }

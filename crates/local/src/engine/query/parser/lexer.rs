@@ -40,9 +40,9 @@ pub(in crate::engine::query) struct Token {
 
 /// Longest first, so that the first match is the right one.
 const SYMBOLS: &[&str] = &[
-    "<<", ">>", "<=", ">=", "<>", "!=", "||", "=>", "|>", "->", "+=", "-=", "(", ")", "[", "]", "{",
-    "}", "<", ">", "=", "+", "-", "*", "/", "~", "^", "&", "|", ",", ".", ";", ":", "?", "!", "$",
-    "%",
+    "<<", ">>", "<=", ">=", "<>", "!=", "||", "=>", "|>", "->", "+=", "-=", "(", ")", "[", "]",
+    "{", "}", "<", ">", "=", "+", "-", "*", "/", "~", "^", "&", "|", ",", ".", ";", ":", "?", "!",
+    "$", "%",
 ];
 
 /// `[line:column]` of a byte offset; columns count characters, a tab goes to the
@@ -102,7 +102,11 @@ impl Lexer<'_> {
     }
 
     fn byte(&self, ahead: usize) -> u8 {
-        self.sql.as_bytes().get(self.at + ahead).copied().unwrap_or(0)
+        self.sql
+            .as_bytes()
+            .get(self.at + ahead)
+            .copied()
+            .unwrap_or(0)
     }
 
     fn error(&self, offset: usize, message: impl std::fmt::Display) -> ServiceError {
@@ -214,8 +218,7 @@ impl Lexer<'_> {
     }
 
     fn utf8(&self, bytes: Vec<u8>, start: usize) -> Result<String> {
-        String::from_utf8(bytes)
-            .map_err(|_| self.error(start, "Structurally invalid UTF8 string"))
+        String::from_utf8(bytes).map_err(|_| self.error(start, "Structurally invalid UTF8 string"))
     }
 
     /// `r'…'`, `b'…'`, `rb'…'` and `br'…'`.
@@ -277,10 +280,7 @@ impl Lexer<'_> {
             }
         }
         if self.byte(0).is_ascii_alphabetic() || self.byte(0) == b'_' {
-            return Err(self.error(
-                self.at,
-                "Missing whitespace between literal and alias",
-            ));
+            return Err(self.error(self.at, "Missing whitespace between literal and alias"));
         }
         let text = self.sql[start..self.at].to_string();
         Ok(if float {

@@ -143,7 +143,9 @@ impl Parser<'_> {
         let mut items = vec![self.select_item()?];
         while self.take_symbol(",") {
             // A trailing comma is allowed.
-            if self.is_word("FROM") || matches!(self.peek(), TokenKind::End | TokenKind::Symbol(")" | ";")) {
+            if self.is_word("FROM")
+                || matches!(self.peek(), TokenKind::End | TokenKind::Symbol(")" | ";"))
+            {
                 break;
             }
             items.push(self.select_item()?);
@@ -264,7 +266,9 @@ impl Parser<'_> {
 
     fn group_item(&mut self) -> Result<GroupItem> {
         if self.take_word("ROLLUP") {
-            return Ok(GroupItem::Rollup(self.parenthesized(|p| p.group_columns())?));
+            return Ok(GroupItem::Rollup(
+                self.parenthesized(|p| p.group_columns())?,
+            ));
         }
         if self.take_word("CUBE") {
             return Ok(GroupItem::Cube(self.parenthesized(|p| p.group_columns())?));

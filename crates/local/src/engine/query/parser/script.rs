@@ -69,7 +69,8 @@ impl Parser<'_> {
             TokenKind::Word(w) => w.to_ascii_uppercase(),
             _ => String::new(),
         };
-        if label.is_some() && !matches!(word.as_str(), "BEGIN" | "LOOP" | "WHILE" | "REPEAT" | "FOR")
+        if label.is_some()
+            && !matches!(word.as_str(), "BEGIN" | "LOOP" | "WHILE" | "REPEAT" | "FOR")
         {
             return Err(self.unexpected(""));
         }

@@ -53,7 +53,9 @@ impl Parser<'_> {
         if self.is_symbol("(") {
             parameters = self.parenthesized(|p| match p.peek() {
                 TokenKind::Integer(n) => {
-                    let n = n.parse().map_err(|_| p.unexpected("Invalid type parameter"))?;
+                    let n = n
+                        .parse()
+                        .map_err(|_| p.unexpected("Invalid type parameter"))?;
                     p.advance();
                     Ok(n)
                 }

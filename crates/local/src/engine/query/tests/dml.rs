@@ -1,0 +1,177 @@
+//! INSERT, UPDATE, DELETE, MERGE, TRUNCATE and transactions.
+
+use super::Sql;
+
+async fn table(sql: &Sql) {
+    sql.run("CREATE OR REPLACE TABLE t (id INT64 NOT NULL, name STRING DEFAULT 'none', s STRUCT<a INT64, b STRING>)")
+        .await
+        .unwrap();
+    sql.run("INSERT INTO t VALUES (1, 'one', (10, 'x')), (2, DEFAULT, NULL), (3, 'three', STRUCT(30, 'z'))")
+        .await
+        .unwrap();
+}
+
+#[tokio::test]
+async fn insert() {
+    let sql = Sql::new().await;
+    table(&sql).await;
+    sql.run("INSERT t (id) SELECT 4").await.unwrap();
+    sql.rows(
+        "SELECT id, name, s.a FROM t ORDER BY id",
+        &["1|one|10", "2|none|NULL", "3|three|30", "4|none|NULL"],
+    )
+    .await;
+    sql.fails(
+        "INSERT t (name) VALUES ('x')",
+        "Required field id cannot be null",
+    )
+    .await;
+    sql.fails(
+        "INSERT t (id) VALUES (1.5)",
+        "Value has type FLOAT64 which cannot be inserted into column id, which has type INT64 at [1:23]",
+    )
+    .await;
+    sql.fails(
+        "INSERT t (id, name) VALUES (1)",
+        "Inserted row has wrong column count; Has 1, expected 2",
+    )
+    .await;
+    sql.rows("SELECT COUNT(*) FROM t", &["4"]).await;
+}
+
+#[tokio::test]
+async fn parameters_of_types_are_enforced() {
+    let sql = Sql::new().await;
+    sql.run("CREATE TABLE n (a NUMERIC(4, 2), b STRING(3))")
+        .await
+        .unwrap();
+    sql.run("INSERT n VALUES (12.345, 'abc')").await.unwrap();
+    sql.rows("SELECT a, b FROM n", &["12.350000000|abc"]).await;
+    assert!(
+        sql.try_rows("INSERT n VALUES (123.4, 'abc')")
+            .await
+            .is_err()
+    );
+    assert!(sql.try_rows("INSERT n VALUES (1, 'abcd')").await.is_err());
+    assert!(
+        sql.try_rows("UPDATE n SET b = CONCAT(b, 'd') WHERE TRUE")
+            .await
+            .is_err()
+    );
+    sql.rows("SELECT COUNT(*) FROM n", &["1"]).await;
+}
+
+#[tokio::test]
+async fn update() {
+    let sql = Sql::new().await;
+    table(&sql).await;
+    let outcome = sql
+        .run("UPDATE t SET name = UPPER(name), s.b = 'new' WHERE id < 3")
+        .await
+        .unwrap();
+    assert_eq!(outcome.statements[0].dml.unwrap().updated, 2);
+    sql.rows(
+        "SELECT id, name, s.a, s.b FROM t ORDER BY id",
+        &["1|ONE|10|new", "2|NONE|NULL|new", "3|three|30|z"],
+    )
+    .await;
+    sql.run("UPDATE t SET name = u.n FROM (SELECT 3 i, 'joined' n) u WHERE t.id = u.i")
+        .await
+        .unwrap();
+    sql.rows("SELECT name FROM t WHERE id = 3", &["joined"])
+        .await;
+    sql.fails(
+        "UPDATE t SET name = u FROM UNNEST(['a', 'b']) u WHERE t.id = 1",
+        "UPDATE/MERGE must match at most one source row for each target row",
+    )
+    .await;
+    let error = sql.error("UPDATE t SET name = 'x'").await;
+    assert!(error.message.contains("WHERE"), "{error}");
+}
+
+#[tokio::test]
+async fn delete_and_truncate() {
+    let sql = Sql::new().await;
+    table(&sql).await;
+    let outcome = sql
+        .run("DELETE FROM t WHERE id IN (SELECT MAX(id) FROM t)")
+        .await
+        .unwrap();
+    assert_eq!(outcome.statements[0].dml.unwrap().deleted, 1);
+    sql.rows("SELECT id FROM t ORDER BY id", &["1", "2"]).await;
+    let error = sql.error("DELETE FROM t").await;
+    assert!(error.message.contains("WHERE"), "{error}");
+    sql.run("DELETE t WHERE name IS NULL").await.unwrap();
+    sql.rows("SELECT COUNT(*) FROM t", &["2"]).await;
+    let outcome = sql.run("TRUNCATE TABLE t").await.unwrap();
+    assert_eq!(outcome.statements[0].dml.unwrap().deleted, 2);
+    sql.rows("SELECT COUNT(*) FROM t", &["0"]).await;
+}
+
+#[tokio::test]
+async fn merge() {
+    let sql = Sql::new().await;
+    sql.run("CREATE TABLE m (k INT64, v STRING); INSERT m VALUES (1, 'a'), (2, 'b'), (3, 'c')")
+        .await
+        .unwrap();
+    let outcome = sql
+        .run("MERGE m USING (SELECT 2 k, 'B' v UNION ALL SELECT 3, NULL UNION ALL SELECT 4, 'D') s ON m.k = s.k
+              WHEN MATCHED AND s.v IS NULL THEN DELETE
+              WHEN MATCHED THEN UPDATE SET v = s.v
+              WHEN NOT MATCHED THEN INSERT (k, v) VALUES (s.k, s.v)
+              WHEN NOT MATCHED BY SOURCE THEN UPDATE SET v = CONCAT(m.v, '!')")
+        .await
+        .unwrap();
+    let dml = outcome.statements[0].dml.unwrap();
+    assert_eq!((dml.inserted, dml.updated, dml.deleted), (1, 2, 1));
+    sql.rows("SELECT k, v FROM m ORDER BY k", &["1|a!", "2|B", "4|D"])
+        .await;
+    sql.fails(
+        "MERGE m USING (SELECT 2 k UNION ALL SELECT 2) s ON m.k = s.k WHEN MATCHED THEN DELETE",
+        "UPDATE/MERGE must match at most one source row for each target row",
+    )
+    .await;
+    sql.run("MERGE m USING (SELECT 9 k, 'z' v) s ON FALSE WHEN NOT MATCHED THEN INSERT ROW")
+        .await
+        .unwrap();
+    sql.rows(
+        "SELECT k, v FROM m ORDER BY k",
+        &["1|a!", "2|B", "4|D", "9|z"],
+    )
+    .await;
+}
+
+#[tokio::test]
+async fn transactions_are_all_or_nothing() {
+    let sql = Sql::new().await;
+    sql.run("CREATE TABLE x (i INT64)").await.unwrap();
+    sql.rows(
+        "BEGIN TRANSACTION; INSERT x VALUES (1); INSERT x VALUES (2); DELETE x WHERE i = 1; SELECT COUNT(*) FROM x",
+        &["1"],
+    )
+    .await;
+    // Neither committed nor rolled back: nothing of it stays.
+    sql.rows("SELECT COUNT(*) FROM x", &["0"]).await;
+    sql.run("BEGIN TRANSACTION; INSERT x VALUES (1); ROLLBACK TRANSACTION")
+        .await
+        .unwrap();
+    sql.rows("SELECT COUNT(*) FROM x", &["0"]).await;
+    sql.run("BEGIN; INSERT x VALUES (1), (2); UPDATE x SET i = 7 WHERE i = 2; COMMIT")
+        .await
+        .unwrap();
+    sql.rows("SELECT i FROM x ORDER BY i", &["1", "7"]).await;
+}
+
+#[tokio::test]
+async fn concurrent_changes_are_all_kept() {
+    let sql = Sql::new().await;
+    sql.run("CREATE TABLE c (n INT64); INSERT c VALUES (0)")
+        .await
+        .unwrap();
+    let add = || sql.run("UPDATE c SET n = n + 1 WHERE TRUE");
+    let (a, b, c, d) = tokio::join!(add(), add(), add(), add());
+    for outcome in [a, b, c, d] {
+        outcome.unwrap();
+    }
+    sql.rows("SELECT n FROM c", &["4"]).await;
+}
