@@ -6,8 +6,8 @@ use tonic::Status;
 
 use super::blocks;
 
-/// Splits a stream at the block boundary nearest to the fraction. The answer is
-/// empty when the stream has no boundary inside.
+/// Splits a stream at the block boundary nearest to the fraction. Both streams are
+/// there but have no name when the stream has no boundary inside.
 pub(super) fn split(
     service: &Service,
     request: &SplitReadStreamRequest,
@@ -20,7 +20,10 @@ pub(super) fn split(
         )));
     }
     let Some((primary, remainder)) = blocks::split(&stream.blocks, fraction) else {
-        return Ok(SplitReadStreamResponse::default());
+        return Ok(SplitReadStreamResponse {
+            primary_stream: Some(ReadStream::default()),
+            remainder_stream: Some(ReadStream::default()),
+        });
     };
     let name = |blocks| {
         Some(ReadStream {

@@ -126,13 +126,10 @@ async fn a_split_stream_is_the_same_rows_in_two() {
         let mut name = primary;
         for _ in 0..64 {
             let answer = split(&name, 0.5).await.unwrap().into_inner();
-            match answer.primary_stream {
-                Some(stream) => name = stream.name,
-                None => {
-                    assert!(answer.remainder_stream.is_none());
-                    name.clear();
-                    break;
-                }
+            name = answer.primary_stream.unwrap().name;
+            if name.is_empty() {
+                assert!(answer.remainder_stream.unwrap().name.is_empty());
+                break;
             }
         }
         assert!(name.is_empty(), "a block cannot be split");
