@@ -2,6 +2,7 @@
 
 use arrow::array::RecordBatch;
 use serde_json::Value;
+use tokio_util::sync::CancellationToken;
 
 use crate::schema::{Field, TableSchema};
 use crate::store::{DatasetRef, TableRef};
@@ -32,6 +33,8 @@ pub struct QueryRequest {
     pub dry_run: bool,
     /// Location of the job, for `region-xx` qualifiers.
     pub location: String,
+    /// Once this is cancelled nothing more is read, and nothing is changed.
+    pub cancel: CancellationToken,
 }
 
 /// Rows that a DML statement touched.

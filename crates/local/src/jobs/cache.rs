@@ -186,6 +186,7 @@ mod tests {
             parameters: Vec::new(),
             dry_run: false,
             location: "US".into(),
+            cancel: tokio_util::sync::CancellationToken::new(),
         }
     }
 

@@ -281,9 +281,9 @@ impl Job {
         self.cancel.cancel();
     }
 
-    /// Resolves when somebody asked the job to stop.
-    pub(super) async fn cancelled(&self) {
-        self.cancel.cancelled().await;
+    /// Cancelled when somebody asks the job to stop.
+    pub(super) fn cancellation(&self) -> &CancellationToken {
+        &self.cancel
     }
 
     /// Whether somebody asked the job to stop.

@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use arrow::array::RecordBatch;
 use serde_json::json;
+use tokio_util::sync::CancellationToken;
 
 use super::anonymous;
 use super::cache::{self, CachedResult};
@@ -52,6 +53,7 @@ impl Query {
             )?,
             dry_run: false,
             location: location.to_string(),
+            cancel: CancellationToken::new(),
         };
         let destination = match &config.destination_table {
             None => None,
@@ -219,7 +221,14 @@ impl Query {
             }
         }
         self.check_cost(service).await?;
-        let outcome = engine::execute(service, self.request.clone()).await?;
+        let outcome = engine::execute(
+            service,
+            QueryRequest {
+                cancel: job.cancellation().clone(),
+                ..self.request.clone()
+            },
+        )
+        .await?;
         if outcome.script {
             return self.finish_script(service, job, outcome);
         }

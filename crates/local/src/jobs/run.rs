@@ -20,6 +20,9 @@ use crate::error::{Reason, Result, ServiceError};
 use crate::server::Service;
 use crate::store::{DatasetRef, millis_now};
 
+/// How long a job that is told to stop may take to do so.
+const STOPPING: Duration = Duration::from_secs(10);
+
 /// A job to start.
 #[derive(Debug, Default)]
 pub struct JobRequest {
@@ -143,26 +146,53 @@ fn job_timeout(configuration: &Map<String, Value>) -> Result<Option<Duration>> {
 async fn run(service: Arc<Service>, job: Arc<Job>, work: Work, timeout: Option<Duration>) {
     job.start(millis_now());
     let working = AssertUnwindSafe(perform(&service, &job, work)).catch_unwind();
+    tokio::pin!(working);
     let limit = async {
         match timeout {
             Some(limit) => tokio::time::sleep(limit).await,
             None => std::future::pending().await,
         }
     };
-    let (outcome, children) = tokio::select! {
+    let (done, stopped) = tokio::select! {
         biased;
-        done = working => done.unwrap_or_else(|_| {
+        done = &mut working => (Some(done), cancelled_error()),
+        () = job.cancellation().cancelled() => (None, cancelled_error()),
+        () = limit => (None, timeout_error(timeout)),
+    };
+    // A change that is being made when the job is stopped still ends well or not at
+    // all, and the job says which.
+    if done.is_none() {
+        job.cancel();
+    }
+    let done = match done {
+        Some(done) => Some(done),
+        None => tokio::time::timeout(STOPPING, working).await.ok(),
+    };
+    let (outcome, children) = match done {
+        None => (Outcome::failure(stopped), 0),
+        Some(Err(_)) => {
             tracing::error!(job = %job.reference, "job task panicked");
-            let error = ServiceError::internal(
-                "The job encountered an internal error during execution and was unable to \
-                 complete successfully.",
-            );
-            (Outcome::failure(error), 0)
-        }),
-        () = job.cancelled() => (Outcome::failure(cancelled_error()), 0),
-        () = limit => (Outcome::failure(timeout_error(timeout)), 0),
+            (Outcome::failure(internal()), 0)
+        }
+        Some(Ok((outcome, children))) => match &outcome.error {
+            Some(error) if error.reason == Reason::Stopped => (
+                Outcome {
+                    error: Some(stopped),
+                    ..outcome
+                },
+                children,
+            ),
+            _ => (outcome, children),
+        },
     };
     job.finish(outcome, children, millis_now());
+}
+
+fn internal() -> ServiceError {
+    ServiceError::internal(
+        "The job encountered an internal error during execution and was unable to complete \
+         successfully.",
+    )
 }
 
 async fn perform(service: &Arc<Service>, job: &Arc<Job>, work: Work) -> (Outcome, u64) {
@@ -183,10 +213,7 @@ async fn perform(service: &Arc<Service>, job: &Arc<Job>, work: Work) -> (Outcome
 fn finished(task: Result<Outcome, tokio::task::JoinError>) -> Outcome {
     task.unwrap_or_else(|e| {
         tracing::error!(error = %e, "job task panicked");
-        Outcome::failure(ServiceError::internal(
-            "The job encountered an internal error during execution and was unable to complete \
-             successfully.",
-        ))
+        Outcome::failure(internal())
     })
 }
 

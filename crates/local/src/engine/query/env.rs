@@ -8,6 +8,7 @@ use std::sync::Arc;
 use datafusion::prelude::SessionContext;
 use datafusion::scalar::ScalarValue;
 
+use super::session::{cancellation, stopped};
 use super::super::functions::SqlType;
 use super::ast::{CreateFunction, CreateProcedure, Path};
 use crate::error::{Reason, Result, ServiceError};
@@ -278,10 +279,18 @@ pub(super) struct Transaction {
 
 impl Env {
     /// Changes the store.
-    pub(super) fn commit(&self, plan: impl FnOnce(&State) -> Result<Vec<Mutation>>) -> Result<()> {
-        self.service
-            .store
-            .commit(|state| plan(state).map(|mutations| (mutations, ())))
+    pub(super) fn commit(
+        &self,
+        plan: impl FnOnce(&State) -> Result<Vec<Mutation>>,
+    ) -> Result<()> {
+        let cancel = cancellation(&self.context);
+        self.service.store.commit(|state| {
+            // A job that was reported as stopped must not change anything later.
+            if cancel.is_cancelled() {
+                return Err(stopped());
+            }
+            plan(state).map(|mutations| (mutations, ()))
+        })
     }
 
     /// Changes rows of `table`, which had the metadata `meta` and, for a

@@ -44,7 +44,7 @@ pub(super) fn run(service: Arc<Service>, request: QueryRequest) -> Result<QueryO
     }
     let mut env = Env::new(
         service,
-        session::context(),
+        session::cancellable(request.cancel),
         request.project,
         request.location,
         request.default_dataset,

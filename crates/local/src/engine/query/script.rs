@@ -17,7 +17,7 @@ use super::env::{Constant, Env};
 use super::parser::parse_script;
 use super::run::Runner;
 use super::select;
-use super::session::{run, service_error};
+use super::session::{cancellation, run, service_error, stopped};
 use crate::error::{Result, ServiceError};
 
 /// How deep EXECUTE IMMEDIATE, CALL and blocks may nest.
@@ -118,6 +118,9 @@ impl Runner {
     /// Runs statements in order, in the block that is open.
     pub(super) fn block(&mut self, statements: &[Statement]) -> Result<Flow> {
         for statement in statements {
+            if cancellation(&self.env.context).is_cancelled() {
+                return Err(stopped());
+            }
             self.steps += 1;
             if self.steps > MAX_STEPS {
                 return Err(ServiceError::invalid_query(format!(
@@ -418,6 +421,9 @@ impl Runner {
         stop: &mut dyn FnMut(&mut Self) -> Result<bool>,
     ) -> Result<Flow> {
         loop {
+            if cancellation(&self.env.context).is_cancelled() {
+                return Err(stopped());
+            }
             self.steps += 1;
             if self.steps > MAX_STEPS {
                 return Err(ServiceError::invalid_query(format!(

@@ -8,6 +8,7 @@ use datafusion::execution::session_state::SessionStateBuilder;
 use datafusion::logical_expr::LogicalPlan;
 use datafusion::physical_plan::{ExecutionPlan, collect};
 use datafusion::prelude::{SessionConfig, SessionContext};
+use tokio_util::sync::CancellationToken;
 
 use crate::error::{Reason, Result, ServiceError};
 
@@ -17,7 +18,13 @@ pub(super) const STACK_BYTES: usize = 256 << 20;
 /// A session without DataFusion's own names, whose plans run in one partition so
 /// that rows keep their order.
 pub(super) fn context() -> SessionContext {
+    cancellable(CancellationToken::new())
+}
+
+/// Like [`context`]; what runs in it stops when the token is cancelled.
+pub(super) fn cancellable(cancel: CancellationToken) -> SessionContext {
     let mut config = SessionConfig::new()
+        .with_extension(Arc::new(cancel))
         .with_target_partitions(1)
         .with_information_schema(false)
         .with_create_default_catalog_and_schema(false);
@@ -80,12 +87,39 @@ pub(super) fn external(error: ServiceError) -> DataFusionError {
     DataFusionError::External(Box::new(error))
 }
 
+/// The token of a session.
+pub(super) fn cancellation(context: &SessionContext) -> CancellationToken {
+    context
+        .state()
+        .config()
+        .get_extension::<CancellationToken>()
+        .map(|token| token.as_ref().clone())
+        .unwrap_or_default()
+}
+
+/// The error of a statement whose session was cancelled.
+pub(super) fn stopped() -> ServiceError {
+    ServiceError::new(Reason::Stopped, "Job execution was cancelled")
+}
+
+async fn unless_cancelled<T>(
+    context: &SessionContext,
+    work: impl Future<Output = Result<T, DataFusionError>>,
+) -> Result<T, DataFusionError> {
+    let cancel = cancellation(context);
+    tokio::select! {
+        biased;
+        () = cancel.cancelled() => Err(external(stopped())),
+        done = work => done,
+    }
+}
+
 /// Optimizes and runs a plan, and waits for its rows.
 pub(super) fn run(context: &SessionContext, plan: &LogicalPlan) -> Result<Vec<RecordBatch>> {
-    wait(async {
+    wait(unless_cancelled(context, async {
         let physical = context.state().create_physical_plan(plan).await?;
         collect(physical, context.task_ctx()).await
-    })
+    }))
 }
 
 /// Runs a physical plan and waits for its rows.
@@ -93,7 +127,7 @@ pub(super) fn run_physical(
     context: &SessionContext,
     plan: Arc<dyn ExecutionPlan>,
 ) -> Result<Vec<RecordBatch>> {
-    wait(collect(plan, context.task_ctx()))
+    wait(unless_cancelled(context, collect(plan, context.task_ctx())))
 }
 
 /// Waits for a future on a thread of its own: the caller may itself run inside an
