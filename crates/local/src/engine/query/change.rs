@@ -158,6 +158,7 @@ pub(super) fn update(
 ) -> Result<Changed> {
     let (table, meta) = writable(env, path)?;
     let snapshot = env.snapshot(&table);
+    env.note_rows(&snapshot);
     let target = Target {
         snapshot: snapshot.clone(),
         schema: &snapshot.schema,
@@ -199,6 +200,7 @@ pub(super) fn delete(
 ) -> Result<Changed> {
     let (table, meta) = writable(env, path)?;
     let snapshot = env.snapshot(&table);
+    env.note_rows(&snapshot);
     let target = Target {
         snapshot: snapshot.clone(),
         schema: &snapshot.schema,

@@ -245,6 +245,11 @@ impl Env {
             .clone()
     }
 
+    /// Notes that the statement reads rows.
+    pub(super) fn note_rows(&self, snapshot: &Snapshot) {
+        self.bytes.set(self.bytes.get() + snapshot.logical_bytes());
+    }
+
     /// Notes that the statement reads a table.
     pub(super) fn note_read(&self, reference: &TableRef) {
         let mut referenced = self.referenced.borrow_mut();
@@ -283,6 +288,9 @@ impl Env {
         &self,
         plan: impl FnOnce(&State) -> Result<Vec<Mutation>>,
     ) -> Result<()> {
+        if self.dry_run {
+            return self.service.store.read(plan).map(drop);
+        }
         let cancel = cancellation(&self.context);
         self.service.store.commit(|state| {
             // A job that was reported as stopped must not change anything later.

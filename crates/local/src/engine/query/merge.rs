@@ -26,6 +26,7 @@ pub(super) struct Merge<'m> {
 pub(super) fn merge(env: &Env, analyzer: &Analyzer<'_>, merge: &Merge<'_>) -> Result<Changed> {
     let (table, meta) = writable(env, merge.target)?;
     let snapshot = env.snapshot(&table);
+    env.note_rows(&snapshot);
     let target = Target {
         snapshot: snapshot.clone(),
         schema: &snapshot.schema,

@@ -705,9 +705,7 @@ impl Analyzer<'_> {
             None => self.env.snapshot(table),
             Some(time) => self.snapshot_at(table, time)?,
         };
-        self.env
-            .bytes
-            .set(self.env.bytes.get() + snapshot.bytes() as u64);
+        self.env.note_rows(&snapshot);
         let ingestion = meta
             .time_partitioning
             .as_ref()
