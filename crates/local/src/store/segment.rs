@@ -67,6 +67,19 @@ impl Segment {
         }
     }
 
+    /// The same rows again, for another change. They are not copied: a file can
+    /// hold the rows of several segments.
+    pub fn share(&self) -> Self {
+        Self {
+            rows: self.rows,
+            bytes: self.bytes,
+            logical_bytes: self.logical_bytes,
+            partition: self.partition,
+            // Of its own, because each segment of the state is moved for itself.
+            content: Arc::new(RwLock::new(self.content())),
+        }
+    }
+
     /// The first `rows` rows.
     pub(super) fn prefix(&self, rows: usize) -> Self {
         let share = |whole: u64| {

@@ -282,6 +282,33 @@ fn files_go_when_nothing_needs_them() {
 }
 
 #[test]
+fn shared_rows_stay_until_the_last_table_drops_them() {
+    let directory = TempDir::new().unwrap();
+    let rows_directory = directory.path().join("rows");
+    let mut store = Store::open(directory.path(), StoreOptions::default()).unwrap();
+    for name in ["a", "b", "c"] {
+        create(&store, name);
+    }
+    let first = vec![segment(0..5, 20_000), segment(5..9, 2)];
+    commit(&store, vec![Mutation::Append(table("a"), first)]);
+    for (from, to) in [("a", "b"), ("b", "c")] {
+        let shared = store.table(&table(from)).unwrap().snapshot();
+        let shared = shared.segments.iter().map(|s| s.share()).collect();
+        commit(&store, vec![Mutation::Append(table(to), shared)]);
+        store.write_image().unwrap();
+    }
+    let want: Vec<i64> = (0..9).collect();
+    for name in ["a", "b"] {
+        commit(&store, vec![Mutation::DropTable(table(name))]);
+        assert_eq!(rows(&store, "c"), want);
+        store = reopen(store, directory.path());
+        assert_eq!(rows(&store, "c"), want);
+    }
+    commit(&store, vec![Mutation::DropTable(table("c"))]);
+    assert!(files(&rows_directory).is_empty());
+}
+
+#[test]
 fn leftovers_are_removed_and_numbers_not_used_again() {
     let directory = TempDir::new().unwrap();
     let store = Store::open(directory.path(), StoreOptions::default()).unwrap();

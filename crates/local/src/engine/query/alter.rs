@@ -186,8 +186,8 @@ fn alter_table(env: &Env, analyzer: &Analyzer<'_>, alter: &Alter) -> Result<Done
                         .snapshot()
                         .segments
                         .iter()
-                        .map(|s| Ok(Segment::in_memory(s.batches()?, s.partition())))
-                        .collect::<Result<_>>()?,
+                        .map(|s| s.share())
+                        .collect(),
                 };
                 mutations.push(Mutation::DropTable(reference.clone()));
                 mutations.push(Mutation::PutTable(to.clone(), Box::new(meta)));

@@ -573,7 +573,7 @@ fn derived(
     }
     if !matches!(source, TableSource::Like(_)) {
         for segment in &snapshot.segments {
-            rows.push(Segment::in_memory(segment.batches()?, segment.partition()));
+            rows.push(segment.share());
         }
     }
     Ok(meta)

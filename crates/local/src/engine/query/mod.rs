@@ -30,6 +30,7 @@ mod scan;
 mod script;
 mod select;
 mod session;
+mod snapshot_exec;
 #[cfg(test)]
 mod tests;
 

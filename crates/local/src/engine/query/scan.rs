@@ -3,9 +3,7 @@
 use std::fmt;
 use std::sync::Arc;
 
-use arrow::array::{
-    Array, ArrayRef, AsArray, Int64Array, ListArray, RecordBatch, RecordBatchOptions, StructArray,
-};
+use arrow::array::{Array, ArrayRef, AsArray, ListArray, RecordBatch, StructArray};
 use arrow::compute::cast;
 use arrow::datatypes::{DataType, Schema, SchemaRef};
 use async_trait::async_trait;
@@ -19,9 +17,9 @@ use datafusion::physical_plan::ExecutionPlan;
 use parking_lot::Mutex;
 
 use super::super::functions::SqlType;
-use super::session::{external, service_error};
+use super::session::service_error;
+use super::snapshot_exec::SnapshotExec;
 use crate::error::{Result, ServiceError};
-use crate::schema::adapt_batch;
 use crate::store::Snapshot;
 
 /// What a scanned column holds.
@@ -55,56 +53,6 @@ impl fmt::Debug for SnapshotTable {
         f.debug_struct("SnapshotTable")
             .field("columns", &self.columns)
             .finish_non_exhaustive()
-    }
-}
-
-impl SnapshotTable {
-    fn batches(&self, wanted: &[usize]) -> Result<Vec<RecordBatch>> {
-        let schema = Arc::new(
-            self.schema
-                .project(wanted)
-                .map_err(|e| ServiceError::internal(e.to_string()))?,
-        );
-        let mut out = Vec::new();
-        let mut first = 0i64;
-        for segment in &self.snapshot.segments {
-            for batch in segment.batches()? {
-                let batch = adapt_batch(&batch, &self.snapshot.arrow)?;
-                let rows = batch.num_rows();
-                let end = first + i64::try_from(rows).unwrap_or(i64::MAX);
-                let arrays = wanted
-                    .iter()
-                    .map(|i| {
-                        let column = &self.columns[*i];
-                        Ok(match column.source {
-                            Source::Column(position) => {
-                                canonical(batch.column(position), &column.sql_type.to_arrow())?
-                            }
-                            Source::RowNumber => {
-                                Arc::new(Int64Array::from_iter_values(first..end)) as ArrayRef
-                            }
-                            Source::Partition => {
-                                let starts = arrow::array::TimestampMicrosecondArray::from(vec![
-                                    segment.partition();
-                                    rows
-                                ]);
-                                Arc::new(starts.with_timezone("UTC"))
-                            }
-                        })
-                    })
-                    .collect::<Result<Vec<_>>>()?;
-                first = end;
-                out.push(
-                    RecordBatch::try_new_with_options(
-                        Arc::clone(&schema),
-                        arrays,
-                        &RecordBatchOptions::new().with_row_count(Some(rows)),
-                    )
-                    .map_err(|e| ServiceError::internal(e.to_string()))?,
-                );
-            }
-        }
-        Ok(out)
     }
 }
 
@@ -171,9 +119,10 @@ impl TableProvider for SnapshotTable {
         let wanted = projection
             .cloned()
             .unwrap_or_else(|| (0..self.columns.len()).collect());
-        let batches = self.batches(&wanted).map_err(external)?;
         let schema = Arc::new(self.schema.project(&wanted)?);
-        Ok(MemorySourceConfig::try_new_exec(&[batches], schema, None)?)
+        let columns = wanted.iter().map(|i| self.columns[*i].clone()).collect();
+        let snapshot = self.snapshot.clone();
+        Ok(Arc::new(SnapshotExec::new(snapshot, columns, schema)))
     }
 }
 
