@@ -48,5 +48,53 @@ fn main() {
             .build(),
         )
         .build();
-    Builder::new().build_client(false).compile(&[read]);
+    let unary = |name: &str, route: &str, input: &str, output: &str| {
+        method(name, route, input, output).build()
+    };
+    let write = Service::builder()
+        .name("BigQueryWrite")
+        .package("google.cloud.bigquery.storage.v1")
+        .method(unary(
+            "create_write_stream",
+            "CreateWriteStream",
+            "CreateWriteStreamRequest",
+            "WriteStream",
+        ))
+        .method(
+            method(
+                "append_rows",
+                "AppendRows",
+                "AppendRowsRequest",
+                "AppendRowsResponse",
+            )
+            .client_streaming()
+            .server_streaming()
+            .build(),
+        )
+        .method(unary(
+            "get_write_stream",
+            "GetWriteStream",
+            "GetWriteStreamRequest",
+            "WriteStream",
+        ))
+        .method(unary(
+            "finalize_write_stream",
+            "FinalizeWriteStream",
+            "FinalizeWriteStreamRequest",
+            "FinalizeWriteStreamResponse",
+        ))
+        .method(unary(
+            "batch_commit_write_streams",
+            "BatchCommitWriteStreams",
+            "BatchCommitWriteStreamsRequest",
+            "BatchCommitWriteStreamsResponse",
+        ))
+        .method(unary(
+            "flush_rows",
+            "FlushRows",
+            "FlushRowsRequest",
+            "FlushRowsResponse",
+        ))
+        .build();
+    Builder::new().build_client(false).compile(&[read, write]);
 }

@@ -111,7 +111,10 @@ async fn run(arguments: Arguments) -> io::Result<()> {
     })?;
     if let Some(text) = faults {
         local.service().faults.add_all(&text).map_err(|e| {
-            io::Error::new(io::ErrorKind::InvalidInput, format!("the rules of --faults: {e}"))
+            io::Error::new(
+                io::ErrorKind::InvalidInput,
+                format!("the rules of --faults: {e}"),
+            )
         })?;
     }
     let ready = serde_json::to_string(&Ready {

@@ -16,7 +16,7 @@ use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
 use crate::faults::{Faults, Handle, HttpFaults, WireListener};
-use crate::grpc::ReadSessions;
+use crate::grpc::{ReadSessions, WriteStreams};
 use crate::jobs::Jobs;
 use crate::store::{Store, StoreOptions};
 use crate::{gcs, grpc, rest};
@@ -83,6 +83,8 @@ pub struct Service {
     pub store: Arc<Store>,
     /// Read sessions.
     pub read: ReadSessions,
+    /// Write streams.
+    pub write: WriteStreams,
     /// Insert ids of streamed rows.
     pub insert_ids: rest::insert_all::InsertIds,
     /// Failures on purpose; none by default.
@@ -120,6 +122,7 @@ impl LocalBigQuery {
         let service = Arc::new(Service {
             store: Arc::new(store),
             read: ReadSessions::default(),
+            write: WriteStreams::default(),
             insert_ids: rest::insert_all::InsertIds::default(),
             faults: Faults::default(),
             jobs: Jobs::default(),

@@ -17,6 +17,7 @@ use super::messages;
 use super::rule::{Action, Detached};
 use super::wire::Handle;
 use crate::grpc::proto;
+use crate::grpc::status::{storage_error, with_details};
 use crate::server::Service;
 use crate::store::TableRef;
 
@@ -272,12 +273,6 @@ async fn gone<E>(handle: Option<Handle>) -> Result<Response<Body>, E> {
 
 fn status(code: Code, message: &str, retry_after_ms: Option<u64>, storage: Option<&str>) -> Status {
     let mut details = Vec::new();
-    let mut detail = |name: &str, value: Vec<u8>| {
-        details.push(prost_types::Any {
-            type_url: format!("type.googleapis.com/{name}"),
-            value,
-        });
-    };
     if let Some(ms) = retry_after_ms {
         let info = rpc::RetryInfo {
             retry_delay: Some(prost_types::Duration {
@@ -285,28 +280,19 @@ fn status(code: Code, message: &str, retry_after_ms: Option<u64>, storage: Optio
                 nanos: i32::try_from(ms % 1000 * 1_000_000).unwrap_or(0),
             }),
         };
-        detail("google.rpc.RetryInfo", info.encode_to_vec());
+        details.push(prost_types::Any {
+            type_url: "type.googleapis.com/google.rpc.RetryInfo".into(),
+            value: info.encode_to_vec(),
+        });
     }
     if let Some(code) = storage.and_then(storage_code) {
-        let error = proto::StorageError {
+        details.push(storage_error(&proto::StorageError {
             code: code.into(),
             entity: String::new(),
             error_message: message.to_string(),
-        };
-        detail(
-            "google.cloud.bigquery.storage.v1.StorageError",
-            error.encode_to_vec(),
-        );
+        }));
     }
-    if details.is_empty() {
-        return Status::new(code, message);
-    }
-    let whole = rpc::Status {
-        code: code.into(),
-        message: message.to_string(),
-        details,
-    };
-    Status::with_details(code, message, whole.encode_to_vec().into())
+    with_details(code, message, details)
 }
 
 /// The code called `name` (`UNAVAILABLE`).

@@ -2,9 +2,12 @@
 
 mod read;
 mod serve;
+pub(crate) mod status;
+mod write;
 
 pub use read::{Clock, ReadSessions, SessionRecord};
 pub use serve::serve;
+pub use write::WriteStreams;
 
 /// Google's messages.
 pub(crate) mod proto {
@@ -15,4 +18,5 @@ pub(crate) mod proto {
 #[allow(missing_docs, unreachable_pub, clippy::all)]
 mod generated {
     tonic::include_proto!("google.cloud.bigquery.storage.v1.BigQueryRead");
+    tonic::include_proto!("google.cloud.bigquery.storage.v1.BigQueryWrite");
 }

@@ -9,7 +9,9 @@ use tokio_stream::wrappers::TcpListenerStream;
 use tonic::transport::Server;
 
 use super::generated::big_query_read_server::BigQueryReadServer;
+use super::generated::big_query_write_server::BigQueryWriteServer;
 use super::read::ReadService;
+use super::write::WriteService;
 use crate::faults::{RpcFaults, Wire};
 use crate::server::Service;
 
@@ -32,6 +34,8 @@ pub async fn serve(
     let read = BigQueryReadServer::new(ReadService::new(Arc::clone(&service)))
         .max_decoding_message_size(MAX_REQUEST_BYTES)
         .max_encoding_message_size(usize::MAX);
+    let write = BigQueryWriteServer::new(WriteService::new(Arc::clone(&service)))
+        .max_decoding_message_size(MAX_REQUEST_BYTES);
     let connections = TcpListenerStream::new(listener).map(|accepted| accepted.map(Wire::new));
     Server::builder()
         .initial_stream_window_size(STREAM_WINDOW)
@@ -41,6 +45,7 @@ pub async fn serve(
             RpcFaults::new(Arc::clone(&service), inner)
         }))
         .add_service(read)
+        .add_service(write)
         .serve_with_incoming_shutdown(connections, shutdown)
         .await
         .map_err(std::io::Error::other)

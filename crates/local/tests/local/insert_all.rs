@@ -194,11 +194,7 @@ async fn defaults_fill_what_rows_leave_out() {
         .await;
     let before = bigquery_local::store::micros_now();
     local
-        .insert(&[
-            json!({}),
-            json!({"N": 7}),
-            json!({"n": null, "l": []}),
-        ])
+        .insert(&[json!({}), json!({"N": 7}), json!({"n": null, "l": []})])
         .await;
     let answer = local
         .get(&format!("{DATA}?formatOptions.useInt64Timestamp=true"))

@@ -15,3 +15,4 @@ mod read;
 mod tabledata;
 mod tables;
 mod uploads;
+mod write_streams;

@@ -929,10 +929,9 @@ fn drop_table(env: &Env, drop: &Drop) -> Result<Done> {
             Some(table) => table,
             None if drop.if_exists => return Ok(false),
             None => {
-                return Err(env
-                    .require(state, &reference)
-                    .err()
-                    .unwrap_or_else(|| ServiceError::not_found(format_args!("Table {reference}"))));
+                return Err(env.require(state, &reference).err().unwrap_or_else(|| {
+                    ServiceError::not_found(format_args!("Table {reference}"))
+                }));
             }
         };
         let meta = table.meta();
