@@ -147,10 +147,14 @@ impl Error {
         Error::new(ErrorKind::Data, message)
     }
 
-    /// Adds what was being done, for example `reading table p.d.t`.
+    /// Adds what was being done, for example `reading table p.d.t`. Layers that
+    /// say the same one after the other say it once.
     #[must_use]
     pub fn with_context(mut self, context: impl Into<String>) -> Self {
-        self.0.context.push(one_line(context.into()));
+        let context = one_line(context.into());
+        if self.0.context.last() != Some(&context) {
+            self.0.context.push(context);
+        }
         self
     }
 
@@ -276,6 +280,7 @@ mod tests {
     #[test]
     fn prints_one_line_with_contexts_outermost_first() {
         let error = Error::new(ErrorKind::NotFound, "table p.d.t\n  does not exist")
+            .with_context("reading p.d.t")
             .with_context("reading p.d.t")
             .with_context("query 7");
         assert_eq!(

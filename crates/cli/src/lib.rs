@@ -8,6 +8,7 @@
 //! | [`files`] | files as tables |
 //! | [`demo`] | the `nycflights13` tables |
 //! | [`shell`] | running statements and the shell's own commands |
+//! | [`definitions`] | refusing to define things in BigQuery |
 //! | [`statements`] | cutting a text into statements |
 //! | [`repl`] | reading statements from a terminal |
 //! | [`piped`] | reading statements from standard input |
@@ -16,6 +17,7 @@
 //! | [`unset`] | the catalog `bq` without a project |
 
 pub mod args;
+pub mod definitions;
 pub mod demo;
 pub mod files;
 pub mod piped;

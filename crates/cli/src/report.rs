@@ -64,6 +64,10 @@ fn external(error: &(dyn Error + 'static)) -> Vec<String> {
     if let Some(inner) = error.downcast_ref::<DataFusionError>() {
         return parts_of(inner);
     }
+    // Its line stands without what caused it.
+    if let Some(error) = error.downcast_ref::<datafusion_bigquery::Error>() {
+        return vec![error.to_string()];
+    }
     let mut parts = vec![error.to_string()];
     let mut source = error.source();
     while let Some(cause) = source {
@@ -195,6 +199,17 @@ mod tests {
         }
         let error = DataFusionError::External(Box::new(Quoting(Inner)));
         assert_eq!(one_line(&error), "failed: connection refused");
+    }
+
+    #[test]
+    fn errors_of_the_library_are_a_line_already() {
+        let error = datafusion_bigquery::Error::data("table p.d.t: the schema is empty")
+            .with_source(Inner)
+            .with_context("reading table p.d.t");
+        assert_eq!(
+            one_line(&error.into()),
+            "reading table p.d.t: table p.d.t: the schema is empty"
+        );
     }
 
     #[test]

@@ -26,6 +26,7 @@ use datafusion_cli::exec::exec_from_commands;
 use datafusion_cli::print_format::PrintFormat;
 use datafusion_cli::print_options::PrintOptions;
 
+use crate::definitions;
 use crate::report::one_line;
 use crate::statements::statements;
 
@@ -180,6 +181,9 @@ impl Shell {
     async fn run_statement(&self, sql: &str) -> Result<()> {
         let dialect = self.sql_dialect()?;
         let mut parsed = DFParser::parse_sql_with_dialect(sql, dialect.as_ref())?;
+        for statement in &parsed {
+            definitions::refuse(&self.context, statement)?;
+        }
         match parsed.pop_front() {
             Some(statement) if parsed.is_empty() && is_bigquery_table(&statement) => {
                 self.create_table(statement).await

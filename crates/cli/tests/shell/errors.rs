@@ -209,3 +209,62 @@ fn a_directory_that_cannot_keep_data() {
     let path = file.to_string_lossy().into_owned();
     names(dfbq(&["--local", &path, "-c", "select 1"]).run(), &[&path]);
 }
+
+#[test]
+fn what_would_change_bigquery() {
+    for (sql, said) in [
+        ("create schema bq.fresh", "CREATE SCHEMA bq.fresh"),
+        (
+            "drop schema bq.nycflights13 cascade",
+            "DROP SCHEMA bq.nycflights13",
+        ),
+        (
+            "create table bq.nycflights13.t as select 1 as a",
+            "CREATE TABLE bq.nycflights13.t",
+        ),
+        (
+            "create view BQ.nycflights13.v as select 1 as a",
+            "CREATE VIEW BQ.nycflights13.v",
+        ),
+        (
+            "drop table bq.nycflights13.airlines",
+            "DROP TABLE bq.nycflights13.airlines",
+        ),
+        (
+            "drop view if exists bq.nycflights13.v",
+            "DROP VIEW bq.nycflights13.v",
+        ),
+        (
+            "create external table bq.nycflights13.t stored as bigquery location 'demo.nycflights13.flights'",
+            "CREATE EXTERNAL TABLE bq.nycflights13.t",
+        ),
+        (
+            "set datafusion.catalog.default_catalog = 'bq'; create schema fresh",
+            "CREATE SCHEMA fresh",
+        ),
+    ] {
+        names(
+            dfbq_local(&["-c", sql]).run(),
+            &[said, "this version reads BigQuery", "catalog bq"],
+        );
+    }
+    for sql in [
+        "insert into bq.nycflights13.airlines values ('a', 'b')",
+        "delete from bq.nycflights13.airlines",
+        "update bq.nycflights13.airlines set name = 'x'",
+    ] {
+        names(
+            dfbq_local(&["-c", sql]).run(),
+            &["nycflights13.airlines", "not"],
+        );
+    }
+    // Names of the session are its own, also those that BigQuery knows.
+    dfbq_local(&[
+        "-c",
+        "create schema nycflights13",
+        "create table nycflights13.airlines as select 1 as a",
+        "drop table nycflights13.airlines",
+    ])
+    .run()
+    .ok();
+}
