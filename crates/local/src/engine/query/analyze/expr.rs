@@ -599,6 +599,12 @@ impl Analyzer<'_> {
             null.literal = None;
             return Ok(null);
         }
+        if let (SqlType::Array(from), SqlType::Array(to)) = (&value.ty, &ty)
+            && **from == SqlType::Null
+        {
+            // An empty literal takes the type that it is cast to.
+            return Ok(Typed::new(nested::make_array(to, Vec::new()), ty));
+        }
         if value.ty == ty && parameters.is_none() && format.is_none() {
             // A cast of a literal is no literal.
             return Ok(Typed {
