@@ -199,6 +199,7 @@ fn spawn_upkeep(service: &Arc<Service>, stop: &CancellationToken) -> JoinHandle<
                 _ = ticks.tick() => {}
             }
             service.jobs.forget_old();
+            service.read.forget_expired();
             let service = Arc::clone(&service);
             let done = tokio::task::spawn_blocking(move || {
                 service.store.expire_partitions()?;

@@ -4,6 +4,7 @@ pub mod functions;
 pub mod load;
 mod query;
 mod request;
+mod reserved;
 pub mod restriction;
 
 pub use query::{Routines, column_default, execute, view_schema};

@@ -3,7 +3,8 @@
 use super::ast::{Ast, DatePart, Node};
 use super::error::{SyntaxError, syntax};
 use super::lexer::Token;
-use super::parser::{Parser, is_reserved, node};
+use super::parser::{Parser, node};
+use crate::engine::reserved::is_reserved;
 
 impl Parser {
     /// One operand of an operator.

@@ -148,19 +148,22 @@ impl ReadSessions {
         OpenCall(Arc::clone(&self.open_calls))
     }
 
-    pub(super) fn insert(&self, session: Arc<Session>, record: SessionRecord) {
+    /// Lets go of the data of expired sessions, and after a day of their names.
+    pub fn forget_expired(&self) {
         let now = self.clock.now();
-        {
-            let mut sessions = self.sessions.lock();
-            sessions.retain(|_, entry| {
-                match entry {
-                    Entry::Open(s) if s.expires <= now => *entry = Entry::Expired(s.expires),
-                    Entry::Open(_) | Entry::Expired(_) => {}
-                }
-                !matches!(entry, Entry::Expired(at) if *at + REMEMBERED_MICROS < now)
-            });
-            sessions.insert(session.name.clone(), Entry::Open(session));
-        }
+        self.sessions.lock().retain(|_, entry| {
+            match entry {
+                Entry::Open(s) if s.expires <= now => *entry = Entry::Expired(s.expires),
+                Entry::Open(_) | Entry::Expired(_) => {}
+            }
+            !matches!(entry, Entry::Expired(at) if *at + REMEMBERED_MICROS < now)
+        });
+    }
+
+    pub(super) fn insert(&self, session: Arc<Session>, record: SessionRecord) {
+        self.sessions
+            .lock()
+            .insert(session.name.clone(), Entry::Open(session));
         self.log.push(record);
     }
 

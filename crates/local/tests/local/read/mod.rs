@@ -1,5 +1,6 @@
 //! Storage Read over gRPC.
 
+mod agreement;
 mod avro;
 mod errors;
 mod partitions;
