@@ -47,6 +47,8 @@ pub(crate) enum Act {
     Reset,
     /// Sends nothing more, and does not end either.
     Hang,
+    /// Waits before it goes on.
+    Pause(Duration),
 }
 
 /// What happens in the call of this number (from 0) with this request.
@@ -98,7 +100,8 @@ impl FakeRead {
             routing: Mutex::default(),
             cancelled: Arc::default(),
         });
-        let task = tokio::spawn(serve(listener, Arc::clone(&shared)));
+        let builder = tonic::transport::Server::builder();
+        let task = tokio::spawn(serve(builder, listener, Arc::clone(&shared)));
         FakeRead {
             address,
             shared,
@@ -106,17 +109,35 @@ impl FakeRead {
         }
     }
 
+    /// A server that asks clients to leave each connection after this long
+    /// (HTTP/2 GOAWAY), as load balancers do.
+    pub(crate) async fn start_going_away(
+        after: Duration,
+        script: impl Fn(usize, &ReadRowsRequest) -> Vec<Act> + Send + Sync + 'static,
+    ) -> Self {
+        let mut server = FakeRead::start(script).await;
+        server.stop().await;
+        let listener = server.listen_again().await;
+        let builder = tonic::transport::Server::builder().max_connection_age(after);
+        server.task = tokio::spawn(serve(builder, listener, Arc::clone(&server.shared)));
+        server
+    }
+
     /// Closes every connection at once and listens again at the same address.
     pub(crate) async fn restart(&mut self) {
-        self.task.abort();
-        let _ = (&mut self.task).await;
-        let listener = loop {
+        self.stop().await;
+        let listener = self.listen_again().await;
+        let builder = tonic::transport::Server::builder();
+        self.task = tokio::spawn(serve(builder, listener, Arc::clone(&self.shared)));
+    }
+
+    async fn listen_again(&self) -> TcpListener {
+        loop {
             match TcpListener::bind(self.address).await {
-                Ok(listener) => break listener,
+                Ok(listener) => return listener,
                 Err(_) => tokio::time::sleep(Duration::from_millis(10)).await,
             }
-        };
-        self.task = tokio::spawn(serve(listener, Arc::clone(&self.shared)));
+        }
     }
 
     /// Closes every connection at once and listens no more.
@@ -184,7 +205,7 @@ pub(crate) fn client_at(address: SocketAddr, more: &[(&str, &str)]) -> Client {
     Client::new(&Options::resolve(&raw).unwrap().connection).unwrap()
 }
 
-async fn serve(listener: TcpListener, shared: Arc<Shared>) {
+async fn serve(mut builder: tonic::transport::Server, listener: TcpListener, shared: Arc<Shared>) {
     let router = Router::new()
         .route(
             "/google.cloud.bigquery.storage.v1.BigQueryRead/CreateReadSession",
@@ -195,7 +216,7 @@ async fn serve(listener: TcpListener, shared: Arc<Shared>) {
             post(read_rows),
         )
         .with_state(shared);
-    let _ = tonic::transport::Server::builder()
+    let _ = builder
         .add_routes(Routes::from(router))
         .serve_with_incoming(TcpListenerStream::new(listener))
         .await;
@@ -275,6 +296,7 @@ async fn act_out(act: Act, acts: &mpsc::Sender<Step>) {
         Act::Reset => Step::Fail,
         Act::Cut => Step::Stop,
         Act::Hang => return,
+        Act::Pause(pause) => return tokio::time::sleep(pause).await,
     };
     let _ = acts.send(step).await;
 }

@@ -128,6 +128,7 @@ async fn reading_may_begin_in_the_middle() {
 async fn every_row_arrives_once_through_every_fault() {
     let faults = [
         Act::End(Code::Unavailable, "down"),
+        Act::End(Code::DeadlineExceeded, "too long"),
         Act::End(Code::Internal, "Received RST_STREAM with error code 2"),
         Act::End(
             Code::Internal,
@@ -180,6 +181,27 @@ async fn a_server_that_restarts_is_read_on() {
     assert_eq!((second.offset, second.batch.num_rows()), (4, 5));
     assert!(stream.next().await.is_none());
     assert_eq!(server.offsets(), [0, 4]);
+}
+
+#[tokio::test]
+async fn connections_may_be_asked_to_go_away() {
+    let server = FakeRead::start_going_away(Duration::from_millis(100), |_, request| {
+        (request.offset..8)
+            .flat_map(|n| {
+                [
+                    Act::Send(rows(n..n + 1)),
+                    Act::Pause(Duration::from_millis(50)),
+                ]
+            })
+            .collect()
+    })
+    .await;
+    let client = server.client();
+    for _ in 0..3 {
+        let (got, error) = read_with(&client, 0, options()).await;
+        assert!(error.is_none(), "{error:?}");
+        assert_eq!(got, numbers(8));
+    }
 }
 
 #[tokio::test]
@@ -520,4 +542,24 @@ async fn a_server_of_another_kind_is_an_error() {
         .unwrap_err();
     assert!(error.to_string().contains("p.d.t"), "{error}");
     assert!(error.to_string().contains(&address.to_string()), "{error}");
+}
+
+#[tokio::test]
+async fn a_server_without_the_storage_api_is_named_with_its_option() {
+    let router = axum::Router::new().fallback(|| async { http::StatusCode::METHOD_NOT_ALLOWED });
+    let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let address = listener.local_addr().unwrap();
+    tokio::spawn(
+        tonic::transport::Server::builder()
+            .add_routes(tonic::service::Routes::from(router))
+            .serve_with_incoming(tokio_stream::wrappers::TcpListenerStream::new(listener)),
+    );
+    let error = client_at(address, &[])
+        .create_read_session(&ReadSessionRequest::new(table()))
+        .await
+        .unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::Data, "{error}");
+    for part in ["p.d.t", "'grpc_endpoint'", "405"] {
+        assert!(error.to_string().contains(part), "{part}: {error}");
+    }
 }

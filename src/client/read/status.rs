@@ -21,7 +21,10 @@ const MAX_QUOTED_BYTES: usize = 600;
 ///
 /// Another attempt is advised after faults of the connection, whatever code
 /// they were given, after UNAVAILABLE, and after RESOURCE_EXHAUSTED only if
-/// the service says when to come back: the rule of Google's own clients.
+/// the service says when to come back: the rule of Google's own clients. And
+/// after DEADLINE_EXCEEDED, with which the service ends long calls at times
+/// (<https://github.com/googleapis/python-bigquery-storage/issues/4>): what is
+/// called here only reads.
 pub(super) fn error(status: Status, endpoint: &EndpointUrl) -> Error {
     if is_connect_failure(&status) {
         return endpoint::nothing_answers("grpc_endpoint", endpoint);
@@ -30,6 +33,8 @@ pub(super) fn error(status: Status, endpoint: &EndpointUrl) -> Error {
     let (kind, retry) = match status.code() {
         _ if fault => (ErrorKind::Unavailable, RetryAdvice::Backoff),
         Code::Unavailable => (ErrorKind::Unavailable, RetryAdvice::Backoff),
+        Code::DeadlineExceeded => (ErrorKind::DeadlineExceeded, RetryAdvice::Backoff),
+        _ if is_another_server(&status) => (ErrorKind::Data, RetryAdvice::Never),
         Code::ResourceExhausted => (
             ErrorKind::ResourceExhausted,
             retry_delay(&status).map_or(RetryAdvice::Never, RetryAdvice::After),
@@ -40,10 +45,16 @@ pub(super) fn error(status: Status, endpoint: &EndpointUrl) -> Error {
         (RetryAdvice::Backoff, Some(delay)) => RetryAdvice::After(delay),
         (retry, _) => retry,
     };
+    let told = quoted(&status);
     let message = if fault {
-        format!("the connection to {endpoint} broke ({})", quoted(&status))
+        format!("the connection to {endpoint} broke ({told})")
+    } else if is_another_server(&status) {
+        format!(
+            "what answers at {endpoint} is not BigQuery's Storage API ({told}): check option \
+             'grpc_endpoint'"
+        )
     } else {
-        quoted(&status)
+        told
     };
     Error::new(kind, message).with_retry(retry)
 }
@@ -59,9 +70,8 @@ fn kind(code: Code) -> ErrorKind {
         Code::Unimplemented => ErrorKind::Unsupported,
         Code::DeadlineExceeded => ErrorKind::DeadlineExceeded,
         Code::Cancelled => ErrorKind::Cancelled,
-        Code::Aborted => ErrorKind::Conflict,
         Code::ResourceExhausted => ErrorKind::ResourceExhausted,
-        Code::Unavailable => ErrorKind::Unavailable,
+        Code::Unavailable | Code::Aborted => ErrorKind::Unavailable,
         Code::DataLoss => ErrorKind::Data,
         Code::Ok | Code::Unknown | Code::Internal => ErrorKind::Internal,
     }
@@ -107,6 +117,14 @@ fn is_transport_fault(status: &Status) -> bool {
         Code::Unknown => message.contains("missing grpc-status trailer"),
         _ => false,
     }
+}
+
+/// Whether the answer was no gRPC answer at all: tonic then makes a status of
+/// the HTTP status.
+fn is_another_server(status: &Status) -> bool {
+    status
+        .message()
+        .starts_with("grpc-status header missing, mapped from HTTP status code")
 }
 
 fn sources(status: &Status) -> impl Iterator<Item = &(dyn StdError + 'static)> {
@@ -197,6 +215,12 @@ pub(super) mod tests {
                 false,
             ),
             (Status::cancelled("x"), ErrorKind::Cancelled, false),
+            (Status::aborted("x"), ErrorKind::Unavailable, false),
+            (
+                Status::deadline_exceeded("x"),
+                ErrorKind::DeadlineExceeded,
+                true,
+            ),
         ] {
             let text = format!("{status}");
             let error = error(status, &local());

@@ -188,7 +188,14 @@ fn refusal(status: StatusCode, body: &[u8], retry_after: Option<Duration>) -> Er
         .as_ref()
         .and_then(|answer| answer.error.errors.first())
         .map_or("", |item| item.reason.as_str());
-    let (kind, retry) = classify(status.as_u16(), reason);
+    let (kind, retry) = match (classify(status.as_u16(), reason), &answer) {
+        // The service explains what it refuses; whoever does not is another
+        // server, and its "not found" is not about a table.
+        ((ErrorKind::NotFound | ErrorKind::InvalidArgument, _), None) => {
+            (ErrorKind::Data, RetryAdvice::Never)
+        }
+        (classified, _) => classified,
+    };
     let retry = match (retry, retry_after) {
         (RetryAdvice::Backoff, Some(delay)) => RetryAdvice::After(delay),
         (retry, _) => retry,
@@ -286,6 +293,7 @@ mod tests {
     fn answers_that_are_not_the_services_are_not_quoted() {
         for body in [&b"<html>secret</html>"[..], b"\xff\xfe", b"{}", b"[1]", b""] {
             let error = refusal(StatusCode::NOT_FOUND, body, None);
+            assert_eq!(error.kind(), ErrorKind::Data, "{error}");
             assert!(error.message().contains("404"), "{error}");
             assert!(error.message().contains("'rest_endpoint'"), "{error}");
             assert!(!error.message().contains("secret"), "{error}");
