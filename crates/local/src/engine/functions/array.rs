@@ -97,11 +97,6 @@ impl Reader {
         })
     }
 
-    /// Rows of the array.
-    pub(crate) fn len(&self) -> usize {
-        self.array.len()
-    }
-
     /// The value of row `i`.
     pub(crate) fn get(&self, i: usize) -> Value<'_> {
         let array = &self.array;
@@ -367,9 +362,7 @@ mod tests {
             ]),
         ];
         let array = build(&values, &t).unwrap();
-        let field = t.to_field("x");
-        assert_eq!(array.data_type(), field.data_type());
-        assert_eq!(SqlType::from_field(&field).unwrap(), t);
+        assert_eq!(array.data_type(), t.to_field("x").data_type());
         let reader = Reader::new(&array, &t).unwrap();
         for (i, v) in values.iter().enumerate() {
             assert_eq!(&reader.get(i), v);

@@ -21,6 +21,7 @@ pub(crate) enum FunctionKind {
 /// Functions that are syntax of the planner's own.
 const SYNTAX: &[&str] = &[
     "cast",
+    "collate",
     "safe_cast",
     "if",
     "ifnull",
@@ -202,32 +203,9 @@ pub(crate) fn kind(name: &str) -> Option<FunctionKind> {
     }
 }
 
-/// Functions that compare text, and their forms under a case-insensitive
-/// collation.
-const FOLDING: &[(&str, &str)] = &[
-    ("$equal", "$equal@und:ci"),
-    ("$not_equal", "$not_equal@und:ci"),
-    ("$less", "$less@und:ci"),
-    ("$less_or_equal", "$less_or_equal@und:ci"),
-    ("$greater", "$greater@und:ci"),
-    ("$greater_or_equal", "$greater_or_equal@und:ci"),
-    ("$is_distinct", "$is_distinct@und:ci"),
-    ("$like", "$like@und:ci"),
-    ("starts_with", "starts_with@und:ci"),
-    ("ends_with", "ends_with@und:ci"),
-    ("instr", "instr@und:ci"),
-    ("strpos", "strpos@und:ci"),
-];
-
-/// The name under which a function that compares text stands for a
-/// case-insensitive collation.
-pub(crate) fn folding_name(name: &str) -> Option<&'static str> {
-    FOLDING.iter().find(|(n, _)| *n == name).map(|(_, ci)| *ci)
-}
-
 /// Every scalar function and operator that is implemented.
 pub(crate) fn scalars() -> Vec<Definition> {
-    let mut all: Vec<Definition> = [
+    [
         super::arrays::definitions(),
         super::dates::definitions(),
         super::format::definitions(),
@@ -241,19 +219,11 @@ pub(crate) fn scalars() -> Vec<Definition> {
         super::regexp::definitions(),
         super::strings::definitions(),
         super::times::definitions(),
+        super::words::definitions(),
     ]
     .into_iter()
     .flatten()
-    .collect();
-    let folding: Vec<Definition> = FOLDING
-        .iter()
-        .filter_map(|(name, folding)| {
-            let of = all.iter().find(|d| d.name == *name)?;
-            Some(Definition::folding(folding, of))
-        })
-        .collect();
-    all.extend(folding);
-    all
+    .collect()
 }
 
 #[cfg(test)]

@@ -37,11 +37,6 @@ pub(crate) fn civil(days: i32) -> NaiveDate {
         .unwrap_or_default()
 }
 
-/// Days since 1970-01-01 of a date.
-pub(crate) fn days_of(date: NaiveDate) -> i32 {
-    date.num_days_from_ce() - 719_163
-}
-
 /// Days in a month.
 pub(crate) fn month_length(year: i64, month: i64) -> i64 {
     match month {
@@ -171,21 +166,6 @@ impl Zone {
             }
         };
         local - i64::from(offset) * 1_000_000
-    }
-
-    /// The zone's name or offset, as `%Z` prints it at an instant.
-    pub(crate) fn label(self, micros: i64) -> String {
-        match self {
-            Zone::Fixed(0) => "UTC".to_string(),
-            Zone::Fixed(seconds) => format!("UTC{}", short_offset(seconds)),
-            Zone::Named(tz) => match DateTime::from_timestamp_micros(micros) {
-                Some(at) => tz
-                    .from_utc_datetime(&at.naive_utc())
-                    .format("%Z")
-                    .to_string(),
-                None => tz.name().to_string(),
-            },
-        }
     }
 }
 

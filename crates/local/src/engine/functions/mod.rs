@@ -50,10 +50,12 @@ mod geometry;
 mod hash;
 mod interval;
 mod json;
+mod json_edit;
 mod json_value;
 mod math;
 mod net;
 mod operators;
+mod parse_decimal;
 mod pattern;
 mod regexp;
 mod scalar;
@@ -65,6 +67,7 @@ mod times;
 mod types;
 mod value;
 mod window;
+mod words;
 
 use std::collections::HashMap;
 use std::sync::{Arc, LazyLock};
@@ -157,20 +160,10 @@ pub fn resolve(name: &str, arguments: &[Argument]) -> Result<Call> {
     let arguments: Vec<signature::Argument> = arguments.iter().map(Into::into).collect();
     if let Some(definition) = SCALARS.get(name) {
         let resolved = definition.resolve(&arguments)?;
-        let (columns, mut returns) = resolved.columns();
-        let collation = collation(name, &arguments)?;
-        let definition = match (&collation, catalogue::folding_name(name)) {
-            (Some(_), Some(folding)) => SCALARS.get(folding).ok_or_else(|| {
-                ServiceError::internal(format!("{name} has no form under a collation"))
-            })?,
-            _ => definition,
-        };
-        if resolved.ret == SqlType::String {
-            returns.collation = collation;
-        }
+        let (arguments, returns) = resolved.columns();
         return Ok(Call {
             function: Function::Scalar(scalar::bind(definition, resolved)),
-            arguments: columns,
+            arguments,
             returns,
         });
     }
@@ -219,42 +212,6 @@ fn count(arguments: &[signature::Argument]) -> Result<Call> {
             .collect(),
         returns: SqlType::Int64.to_column(""),
     })
-}
-
-/// The collation that a call works under: the one that its text arguments have.
-fn collation(name: &str, arguments: &[signature::Argument]) -> Result<Option<String>> {
-    if name == "collate" {
-        let given = arguments.get(1).and_then(|a| a.literal_text());
-        return match given {
-            Some("und:ci") => Ok(Some("und:ci".into())),
-            Some("") => Ok(None),
-            Some(other) => Err(ServiceError::invalid_query(format!(
-                "Collation '{other}' in collate function is not supported."
-            ))),
-            None => Err(ServiceError::invalid_query(
-                "The second argument of COLLATE() must be a string literal",
-            )),
-        };
-    }
-    let mut given = arguments
-        .iter()
-        .map(|a| a.collation.as_str())
-        .filter(|c| !c.is_empty());
-    let Some(first) = given.next() else {
-        return Ok(None);
-    };
-    if let Some(other) = given.find(|c| *c != first) {
-        return Err(ServiceError::invalid_query(format!(
-            "Collation conflict: \"{first}\" and \"{other}\""
-        )));
-    }
-    if matches!(name, "replace" | "split") {
-        return Err(ServiceError::unsupported(format_args!(
-            "{} under the collation '{first}'",
-            name.to_ascii_uppercase()
-        )));
-    }
-    Ok(Some(first.to_string()))
 }
 
 /// The conversion from one type to another as a function of one argument, or of two

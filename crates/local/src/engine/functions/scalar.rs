@@ -50,8 +50,6 @@ pub(crate) struct Definition {
     resolver: Option<Resolver>,
     nulls: Nulls,
     volatility: Volatility,
-    /// Whether the kernel is given text with its case folded.
-    fold: bool,
     kernel: Kernel,
 }
 
@@ -76,7 +74,6 @@ impl Definition {
             resolver: None,
             nulls: Nulls::Strict,
             volatility: Volatility::Immutable,
-            fold: false,
             kernel,
         }
     }
@@ -91,24 +88,6 @@ impl Definition {
     pub(crate) fn resolved_by(mut self, resolver: Resolver) -> Definition {
         self.resolver = Some(resolver);
         self
-    }
-
-    /// The same function under a case-insensitive collation, called `name`: the
-    /// kernel is given folded text.
-    pub(crate) fn folding(name: &'static str, of: &Definition) -> Definition {
-        Definition {
-            name,
-            signatures: of.signatures.clone(),
-            resolver: of.resolver,
-            nulls: of.nulls,
-            volatility: of.volatility,
-            fold: true,
-            kernel: match of.kernel {
-                Kernel::Row(k) => Kernel::Row(k),
-                Kernel::Typed(k) => Kernel::Typed(k),
-                Kernel::Planned(k) => Kernel::Planned(k),
-            },
-        }
     }
 
     /// The same function, whose result changes between statements only.
@@ -310,13 +289,9 @@ impl ScalarFunction {
             }
         };
         let strict = self.definition.nulls == Nulls::Strict;
-        let fold = self.definition.fold;
         (0..rows)
             .map(|i| {
-                let mut row: Vec<Value<'_>> = inputs.iter().map(|input| input.get(i)).collect();
-                if fold {
-                    row.iter_mut().for_each(fold_case);
-                }
+                let row: Vec<Value<'_>> = inputs.iter().map(|input| input.get(i)).collect();
                 if strict && row.iter().any(Value::is_null) {
                     Ok(Value::Null)
                 } else {
@@ -350,13 +325,6 @@ impl ScalarUDFImpl for ScalarFunction {
 
     fn invoke_with_args(&self, args: ScalarFunctionArgs) -> DFResult<ColumnarValue> {
         self.evaluate(&args).map_err(external)
-    }
-}
-
-/// Folds the case of a text, as a case-insensitive collation compares it.
-pub(crate) fn fold_case(value: &mut Value<'_>) {
-    if let Value::String(text) = value {
-        *value = Value::text(caseless::default_case_fold_str(text));
     }
 }
 

@@ -21,8 +21,6 @@ pub(crate) struct Argument {
     pub(crate) literal: Option<ScalarValue>,
     /// Whether it coerces like a literal.
     pub(crate) literalness: Literalness,
-    /// Its collation, empty for none.
-    pub(crate) collation: String,
 }
 
 impl From<&super::Argument> for Argument {
@@ -39,7 +37,6 @@ impl From<&super::Argument> for Argument {
                 Literalness::Expression
             },
             literal,
-            collation: argument.field.collation.clone().unwrap_or_default(),
         }
     }
 }
@@ -52,7 +49,6 @@ impl Argument {
             sql_type,
             literal: None,
             literalness: Literalness::Expression,
-            collation: String::new(),
         }
     }
 

@@ -6,7 +6,6 @@ use std::sync::Arc;
 
 use arrow::datatypes::{DataType, Field as ArrowField, Fields, IntervalUnit, TimeUnit};
 
-use crate::error::{Result, ServiceError};
 use crate::schema::{Field, FieldType, Mode, RangeElement};
 
 const EXTENSION_NAME: &str = "ARROW:extension:name";
@@ -92,86 +91,6 @@ impl fmt::Display for SqlType {
 }
 
 impl SqlType {
-    /// The type of an Arrow column, told from its Arrow type and metadata.
-    pub(crate) fn from_field(field: &ArrowField) -> Result<SqlType> {
-        Self::from_arrow(field.data_type(), field.metadata())
-    }
-
-    /// The type of an Arrow type under a field's metadata. Forms that only the
-    /// query engine makes (views, other integer widths and time units) count as
-    /// the GoogleSQL type that holds their values.
-    pub(crate) fn from_arrow(
-        data_type: &DataType,
-        metadata: &HashMap<String, String>,
-    ) -> Result<SqlType> {
-        let extension = metadata.get(EXTENSION_NAME).map(String::as_str);
-        Ok(match data_type {
-            DataType::Null => SqlType::Null,
-            DataType::Boolean => SqlType::Bool,
-            DataType::Int8
-            | DataType::Int16
-            | DataType::Int32
-            | DataType::Int64
-            | DataType::UInt8
-            | DataType::UInt16
-            | DataType::UInt32
-            | DataType::UInt64 => SqlType::Int64,
-            DataType::Float16 | DataType::Float32 | DataType::Float64 => SqlType::Float64,
-            DataType::Decimal32(..) | DataType::Decimal64(..) | DataType::Decimal128(..) => {
-                SqlType::Numeric
-            }
-            DataType::Decimal256(..) => SqlType::BigNumeric,
-            DataType::Utf8 | DataType::LargeUtf8 | DataType::Utf8View => match extension {
-                Some("google:sqlType:json") => SqlType::Json,
-                Some("google:sqlType:geography") => SqlType::Geography,
-                _ => SqlType::String,
-            },
-            DataType::Binary
-            | DataType::LargeBinary
-            | DataType::BinaryView
-            | DataType::FixedSizeBinary(_) => SqlType::Bytes,
-            DataType::Date32 | DataType::Date64 => SqlType::Date,
-            DataType::Time32(_) | DataType::Time64(_) => SqlType::Time,
-            DataType::Timestamp(_, None) => SqlType::Datetime,
-            DataType::Timestamp(_, Some(_)) => SqlType::Timestamp,
-            DataType::Interval(_) => SqlType::Interval,
-            DataType::Dictionary(_, values) => Self::from_arrow(values, metadata)?,
-            DataType::List(item)
-            | DataType::LargeList(item)
-            | DataType::ListView(item)
-            | DataType::FixedSizeList(item, _) => {
-                // The element's mark sits on the list's own field; a form that
-                // the query engine built may carry it on the item as well.
-                let mark = if metadata.is_empty() {
-                    item.metadata()
-                } else {
-                    metadata
-                };
-                SqlType::Array(Box::new(Self::from_arrow(item.data_type(), mark)?))
-            }
-            DataType::Struct(fields) => {
-                if metadata.get("google:sqlType").is_some_and(|v| v == "range") {
-                    let bound = fields
-                        .first()
-                        .ok_or_else(|| ServiceError::internal("a RANGE column has no bounds"))?;
-                    SqlType::Range(Box::new(Self::from_field(bound)?))
-                } else {
-                    SqlType::Struct(
-                        fields
-                            .iter()
-                            .map(|f| Ok((f.name().clone(), Self::from_field(f)?)))
-                            .collect::<Result<_>>()?,
-                    )
-                }
-            }
-            other => {
-                return Err(ServiceError::internal(format!(
-                    "Arrow type {other} has no GoogleSQL type"
-                )));
-            }
-        })
-    }
-
     /// The Arrow type of values of this type.
     pub(crate) fn to_arrow(&self) -> DataType {
         match self {
