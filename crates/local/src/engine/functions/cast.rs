@@ -447,9 +447,7 @@ pub(crate) fn string_to(s: &str, to: &SqlType, zone: Zone) -> Answer {
                 None => return fail(format!("Invalid {to} value: {s}")),
             }
         }
-        SqlType::Date => match text::parse_date(s)
-            .or_else(|| text::parse_datetime(s).map(|t| civil::split(t).0))
-        {
+        SqlType::Date => match text::parse_date(s) {
             Some(v) => Value::Date(v),
             None => return fail(format!("Invalid date: '{s}'")),
         },

@@ -14,6 +14,10 @@ fn text_to_everything() {
     assert_eq!(c("TRUE", SqlType::Bool), "true");
     assert_eq!(c("yes", SqlType::Bool), "Bad bool value: yes");
     assert_eq!(c("not-a-date", SqlType::Date), "Invalid date: 'not-a-date'");
+    assert_eq!(
+        c("2024-01-02 03:04:05", SqlType::Date),
+        "Invalid date: '2024-01-02 03:04:05'"
+    );
     assert_eq!(c("1e30", SqlType::Numeric), "Invalid NUMERIC value: 1e30");
     let r = SqlType::Range(Box::new(SqlType::Date));
     assert_eq!(

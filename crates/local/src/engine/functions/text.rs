@@ -84,6 +84,12 @@ pub(crate) fn parse_float(text: &str) -> Option<f64> {
     let text = text.trim_matches(|c: char| c.is_ascii_whitespace());
     let body = text.strip_prefix(['+', '-']).unwrap_or(text);
     let lower = body.to_ascii_lowercase();
+    if let Some(hex) = lower.strip_prefix("0x") {
+        let value = u64::from_str_radix(hex, 16)
+            .ok()
+            .filter(|_| hex.bytes().all(|b| b.is_ascii_hexdigit()))? as f64;
+        return Some(if text.starts_with('-') { -value } else { value });
+    }
     let word = matches!(lower.as_str(), "inf" | "infinity" | "nan");
     let number = body.bytes().any(|b| b.is_ascii_digit())
         && body
@@ -311,6 +317,8 @@ mod tests {
         assert_eq!(parse_float("-Infinity"), Some(f64::NEG_INFINITY));
         assert_eq!(parse_float(" 1.5e3 "), Some(1500.0));
         assert_eq!(parse_float("1e999"), None);
+        assert_eq!(parse_float("-0x10"), Some(-16.0));
+        assert_eq!(parse_float("0x+1"), None);
         assert_eq!(parse_float("abc"), None);
     }
 
