@@ -47,6 +47,7 @@ impl Sql {
             parameters: Vec::new(),
             dry_run: false,
             location: "US".into(),
+            cancel: tokio_util::sync::CancellationToken::new(),
         }
     }
 
