@@ -1,7 +1,5 @@
 //! A whole restriction: the user's part, ours, and the service's limit on both.
 
-use std::fmt::Write;
-
 use super::condition::Condition;
 use super::translate::conjuncts;
 
@@ -11,12 +9,16 @@ pub(crate) const MAX_RESTRICTION_BYTES: usize = 1_048_576;
 
 const AND: &str = " AND ";
 
-/// A `row_restriction` and the part of it that the user wrote.
+/// A `row_restriction` in its three parts.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(crate) struct Restriction {
     /// The user's text, as given, if any.
     user: Option<String>,
-    /// Conjuncts that were translated, joined and in brackets; maybe empty.
+    /// Conjuncts that nobody evaluates again, joined and in brackets; maybe
+    /// empty.
+    required: String,
+    /// Conjuncts that the engine evaluates again, joined and in brackets; maybe
+    /// empty.
     generated: String,
 }
 
@@ -28,8 +30,22 @@ impl Restriction {
                 .map(str::trim)
                 .filter(|text| !text.is_empty())
                 .map(str::to_string),
-            generated: String::new(),
+            ..Self::default()
         }
+    }
+
+    /// Adds a condition that nobody evaluates again, whole or not at all.
+    pub(crate) fn require(&mut self, condition: &Condition) -> Admission {
+        let mut required = self.required.clone();
+        for conjunct in conjuncts(condition) {
+            append(&mut required, &format!("({conjunct})"));
+        }
+        let more = required.len() - self.required.len();
+        if self.len_with(AND.len() + more) > MAX_RESTRICTION_BYTES {
+            return Admission::Part;
+        }
+        self.required = required;
+        Admission::Whole
     }
 
     /// Adds the conjuncts of `condition` that still fit, and says whether all
@@ -37,8 +53,7 @@ impl Restriction {
     pub(crate) fn admit(&mut self, condition: &Condition) -> Admission {
         let mut admission = Admission::Whole;
         for conjunct in conjuncts(condition) {
-            let mut text = String::new();
-            write!(text, "({conjunct})").expect("writing to a String does not fail");
+            let text = format!("({conjunct})");
             let separator = match self.generated.is_empty() {
                 true => 0,
                 false => AND.len(),
@@ -47,40 +62,58 @@ impl Restriction {
                 admission = Admission::Part;
                 continue;
             }
-            if separator > 0 {
-                self.generated.push_str(AND);
-            }
-            self.generated.push_str(&text);
+            append(&mut self.generated, &text);
         }
         admission
     }
 
+    /// The length with so many bytes more in the generated part.
     fn len_with(&self, more: usize) -> usize {
         let user = self
             .user
             .as_ref()
             .map_or(0, |user| user.len() + "()".len() + AND.len());
-        user + self.generated.len() + more
+        let required = match self.required.len() {
+            0 => 0,
+            length => length + AND.len(),
+        };
+        user + required + self.generated.len() + more
     }
 
     /// The text for the service; empty for no restriction.
     pub(crate) fn text(&self) -> String {
-        match (&self.user, self.generated.as_str()) {
-            (None, generated) => generated.to_string(),
-            (Some(user), "") => user.clone(),
-            (Some(user), generated) => format!("({user}){AND}{generated}"),
-        }
+        self.joined(&[&self.required, &self.generated])
     }
 
     /// The text without the generated part, if there is one to leave out.
     pub(crate) fn text_without_generated(&self) -> Option<String> {
-        (!self.generated.is_empty()).then(|| self.user.clone().unwrap_or_default())
+        (!self.generated.is_empty()).then(|| self.joined(&[&self.required]))
+    }
+
+    /// The user's part with these others.
+    fn joined(&self, parts: &[&str]) -> String {
+        let mut text = String::new();
+        for part in parts.iter().filter(|part| !part.is_empty()) {
+            append(&mut text, part);
+        }
+        match (&self.user, text.as_str()) {
+            (None, _) => text,
+            (Some(user), "") => user.clone(),
+            (Some(user), ours) => format!("({user}){AND}{ours}"),
+        }
     }
 
     /// The generated part.
     pub(crate) fn generated(&self) -> &str {
         &self.generated
     }
+}
+
+fn append(text: &mut String, conjunct: &str) {
+    if !text.is_empty() {
+        text.push_str(AND);
+    }
+    text.push_str(conjunct);
 }
 
 /// Whether a condition found room.

@@ -1,10 +1,11 @@
 //! Predicates to conditions: AND, OR and NOT around the rules.
 
+use datafusion::arrow::datatypes::{DataType, TimeUnit};
 use datafusion::logical_expr::Expr;
 
 use super::condition::{Comparison, Condition, Test};
 use super::logical;
-use super::predicate::{Leaf, Operand, Predicate, Truth};
+use super::predicate::{Leaf, Operand, Predicate, Step, Truth};
 use super::rules::RULES;
 use crate::types::TableSchema;
 
@@ -12,6 +13,44 @@ use crate::types::TableSchema;
 /// None where nothing can be said.
 pub(crate) fn translate(schema: &TableSchema, expr: &Expr) -> Option<Condition> {
     condition(schema, &logical::predicate(expr))
+}
+
+/// The condition that has to stand in for a predicate, because the engine cannot
+/// evaluate the predicate on every value that the columns may hold: it turns a
+/// date into nanoseconds, which end in the year 2262, and fails beyond. None
+/// where the engine can, or where no condition keeps exactly the same rows.
+pub(crate) fn replacement(schema: &TableSchema, expr: &Expr) -> Option<Condition> {
+    let predicate = logical::predicate(expr);
+    if !overflows(&predicate) {
+        return None;
+    }
+    let condition = condition(schema, &predicate)?;
+    matches!(condition, Condition::Equivalent(_)).then_some(condition)
+}
+
+/// Whether a leaf takes a column's values to nanoseconds.
+fn overflows(predicate: &Predicate) -> bool {
+    let to_nanos = |operand: &Operand| {
+        operand.steps.iter().any(|step| {
+            matches!(
+                step,
+                Step::Cast(DataType::Timestamp(TimeUnit::Nanosecond, _))
+            )
+        })
+    };
+    match predicate {
+        Predicate::All(parts) | Predicate::Any(parts) => parts.iter().any(overflows),
+        Predicate::Not(inner) | Predicate::Leaf(Leaf::Is(inner, _)) => overflows(inner),
+        Predicate::Leaf(
+            Leaf::Value(operand)
+            | Leaf::Compare(operand, ..)
+            | Leaf::Same(operand, _)
+            | Leaf::In(operand, _)
+            | Leaf::IsNull(operand)
+            | Leaf::Like(operand, _),
+        ) => to_nanos(operand),
+        Predicate::Other => false,
+    }
 }
 
 /// The condition of a predicate, whatever it was written as.

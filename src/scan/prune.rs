@@ -216,3 +216,105 @@ fn rebased(expr: &Arc<dyn PhysicalExpr>, schema: &Schema) -> Result<Arc<dyn Phys
         })
         .data()
 }
+
+#[cfg(test)]
+mod tests {
+    use datafusion::common::{DFSchema, ScalarValue};
+    use datafusion::functions::core::expr_fn::get_field;
+    use datafusion::logical_expr::Expr;
+    use datafusion::physical_expr::create_physical_expr;
+    use datafusion::prelude::{cast, col, lit};
+
+    use super::*;
+    use crate::filter::restriction::Restriction;
+
+    /// `id`, `name`, and `s` STRUCT<a, t STRUCT<x, y>>.
+    fn spec() -> ReadSpec {
+        let leaf = |name: &str| Field::new(name, DataType::Int64, true);
+        let inner = DataType::Struct(Fields::from(vec![leaf("x"), leaf("y")]));
+        let outer = Fields::from(vec![leaf("a"), Field::new("t", inner, true)]);
+        let schema = Schema::new(vec![
+            leaf("id"),
+            Field::new("name", DataType::Utf8, true),
+            Field::new("s", DataType::Struct(outer), true),
+        ]);
+        ReadSpec {
+            selected_fields: vec!["id".into(), "name".into(), "s".into()],
+            restriction: Restriction::default(),
+            local_filters: Vec::new(),
+            schema: Arc::new(schema),
+            limit: None,
+        }
+    }
+
+    fn narrowed(outputs: &[(Expr, &str)]) -> Option<Narrowed> {
+        let spec = spec();
+        let schema = DFSchema::try_from(spec.schema.as_ref().clone()).unwrap();
+        let projection: Vec<_> = outputs
+            .iter()
+            .map(|(expr, alias)| {
+                let expr = create_physical_expr(expr, &schema, &Default::default()).unwrap();
+                ProjectionExpr::new(expr, alias.to_string())
+            })
+            .collect();
+        narrow(&spec, &projection).unwrap()
+    }
+
+    fn selected(outputs: &[(Expr, &str)]) -> Vec<String> {
+        narrowed(outputs).unwrap().spec.selected_fields
+    }
+
+    #[test]
+    fn columns_alone_become_the_scan() {
+        let found = narrowed(&[(col("name"), "name"), (col("id"), "id")]).unwrap();
+        assert!(found.projection.is_none());
+        assert_eq!(found.spec.selected_fields, ["name", "id"]);
+        assert_eq!(found.spec.schema.field(0).name(), "name");
+    }
+
+    #[test]
+    fn what_is_not_narrower_is_left_alone() {
+        let all = [(col("id"), "id"), (col("name"), "name"), (col("s"), "s")];
+        assert!(narrowed(&all).is_none());
+        assert!(narrowed(&[(lit(1_i64), "one")]).is_none());
+        let renamed = [(col("id"), "i"), (col("name"), "n"), (col("s"), "t")];
+        assert!(narrowed(&renamed).is_none());
+    }
+
+    #[test]
+    fn fields_of_structs_are_dotted() {
+        let a = get_field(col("s"), "a");
+        let x = get_field(get_field(col("s"), "t"), "x");
+        assert_eq!(selected(&[(a.clone() + lit(1_i64), "b")]), ["s.a"]);
+        assert_eq!(
+            selected(&[(x.clone(), "x"), (col("id"), "id")]),
+            ["id", "s.t.x"]
+        );
+        assert_eq!(selected(&[(x.clone(), "x"), (a, "a")]), ["s.a", "s.t.x"]);
+        // The whole of a struct contains its fields.
+        let inner = get_field(col("s"), "t");
+        assert_eq!(selected(&[(x.clone(), "x"), (inner, "t")]), ["s.t"]);
+        assert_eq!(selected(&[(x, "x"), (col("s"), "s")]), ["s"]);
+    }
+
+    #[test]
+    fn expressions_follow_the_columns() {
+        let found = narrowed(&[(cast(col("name"), DataType::LargeUtf8), "n")]).unwrap();
+        assert_eq!(found.spec.selected_fields, ["name"]);
+        let projection = found.projection.unwrap();
+        assert_eq!(projection[0].expr.to_string(), "CAST(name@0 AS LargeUtf8)");
+    }
+
+    #[test]
+    fn a_range_is_read_whole() {
+        let mut spec = spec();
+        let range = Field::clone(spec.schema.field(2))
+            .with_metadata([(SQL_TYPE.to_string(), "range".to_string())].into());
+        spec.schema = Arc::new(Schema::new(vec![range]));
+        let schema = DFSchema::try_from(spec.schema.as_ref().clone()).unwrap();
+        let expr = get_field(col("s"), ScalarValue::from("a").to_string());
+        let expr = create_physical_expr(&expr, &schema, &Default::default()).unwrap();
+        let projection = [ProjectionExpr::new(expr, "a".to_string())];
+        assert!(narrow(&spec, &projection).unwrap().is_none());
+    }
+}

@@ -5,11 +5,12 @@
 use std::sync::Arc;
 
 use datafusion::arrow::datatypes::SchemaRef;
+use datafusion::common::plan_err;
 use datafusion::logical_expr::Expr;
 
 use crate::filter::condition::Condition;
-use crate::filter::restriction::{Admission, Restriction};
-use crate::filter::translate::translate;
+use crate::filter::restriction::{Admission, MAX_RESTRICTION_BYTES, Restriction};
+use crate::filter::translate::{replacement, translate};
 use crate::types::{Field, FieldType, Mode, TableSchema};
 
 /// The terms of a read session, and what they leave to do.
@@ -60,7 +61,21 @@ impl ReadSpec {
         }
         let mut restriction = Restriction::of_user(user_restriction);
         let mut local_filters = Vec::new();
-        for filter in filters {
+        let (replaced, kept): (Vec<_>, Vec<_>) = filters
+            .iter()
+            .map(|filter| (filter, replacement(table, filter)))
+            .partition(|(_, replacement)| replacement.is_some());
+        for (filter, condition) in replaced {
+            let condition = condition.expect("partitioned by it");
+            if restriction.require(&condition) == Admission::Part {
+                return plan_err!(
+                    "the filter {filter} has to be evaluated by BigQuery and makes the row \
+                     restriction longer than {MAX_RESTRICTION_BYTES} bytes: compare with fewer \
+                     values, or with DATE literals"
+                );
+            }
+        }
+        for (filter, _) in kept {
             let condition = match pushdown {
                 Pushdown::Filters => translate(table, filter),
                 Pushdown::Nothing => None,
@@ -117,7 +132,9 @@ fn cheapest(table: &TableSchema) -> Option<&Field> {
 
 #[cfg(test)]
 mod tests {
-    use datafusion::arrow::datatypes::{DataType, Field as ArrowField, Schema};
+    use datafusion::arrow::datatypes::{DataType, Field as ArrowField, Schema, TimeUnit};
+    use datafusion::common::ScalarValue;
+    use datafusion::logical_expr::cast;
     use datafusion::prelude::{col, lit};
 
     use super::*;
@@ -161,6 +178,40 @@ mod tests {
             spec(None, &[], Pushdown::Filters).selected_fields,
             ["name", "n", "flag"]
         );
+    }
+
+    #[test]
+    fn f04_what_the_engine_cannot_evaluate_is_always_said() {
+        let (mut table, _) = table();
+        table
+            .fields
+            .push(Field::new("d", FieldType::Date, Mode::Nullable));
+        let arrow = Arc::new(Schema::new(vec![ArrowField::new(
+            "d",
+            DataType::Date32,
+            true,
+        )]));
+        let nanos = DataType::Timestamp(TimeUnit::Nanosecond, None);
+        let noon = ScalarValue::TimestampNanosecond(Some(43_200_000_000_000), None);
+        let filter = cast(col("d"), nanos).gt(lit(noon));
+        let user = Some("flag");
+        let filters = [filter];
+        let spec = ReadSpec::new(
+            &table,
+            &arrow,
+            None,
+            &filters,
+            Pushdown::Nothing,
+            user,
+            None,
+        )
+        .unwrap();
+        assert_eq!(
+            spec.restriction.text(),
+            "(flag) AND (`d` >= DATE '1970-01-02')"
+        );
+        assert_eq!(spec.restriction.text_without_generated(), None);
+        assert!(spec.local_filters.is_empty());
     }
 
     #[test]

@@ -16,6 +16,7 @@ use super::metadata::LiveTable;
 use crate::client::Client;
 use crate::client::rest::model::TableKind;
 use crate::error::{Error, ErrorKind, Result};
+use crate::filter::translate::replacement;
 use crate::options::{BigQueryOptions, Options, RawOptions, ScanOptions};
 use crate::scan::{BigQueryScanExec, Pushdown, ReadSpec, Snapshots, Source, StatementId};
 use crate::types::TableRef;
@@ -245,15 +246,22 @@ impl TableProvider for BigQueryTable {
         )))
     }
 
-    /// Every filter is given to the scan and kept. Never Exact: a restriction
-    /// that the service refuses is dropped when the session opens, and then only
-    /// the engine's filter remains. Never Unsupported: the scan shows in EXPLAIN
-    /// which filters the restriction leaves to the engine.
+    /// Every filter is given to the scan. Nearly all are kept (Inexact): a
+    /// restriction that the service refuses is dropped when the session opens,
+    /// and then only the engine's filter remains; and the scan shows in EXPLAIN
+    /// which filters the restriction leaves to the engine. Exact are the few
+    /// that the engine would fail to evaluate.
     fn supports_filters_pushdown(
         &self,
         filters: &[&Expr],
     ) -> DataFusionResult<Vec<TableProviderFilterPushDown>> {
-        Ok(vec![TableProviderFilterPushDown::Inexact; filters.len()])
+        let answer = |filter: &&Expr| match &self.state {
+            State::Live(live) if replacement(&live.columns, filter).is_some() => {
+                TableProviderFilterPushDown::Exact
+            }
+            State::Live(_) | State::Declared(_) => TableProviderFilterPushDown::Inexact,
+        };
+        Ok(filters.iter().map(answer).collect())
     }
 
     fn statistics(&self) -> Option<Statistics> {

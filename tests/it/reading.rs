@@ -341,3 +341,28 @@ async fn fields_of_structs_are_read_alone() {
         "+----+\n| o  |\n+----+\n| o3 |\n| o4 |\n+----+"
     );
 }
+
+/// The engine's nanoseconds end in 2262; dates do not.
+#[tokio::test(flavor = "multi_thread")]
+async fn f04_dates_beyond_nanoseconds_are_compared_with_timestamps() {
+    let server = Server::start(1 << 20).await;
+    server.create_dataset("d").await;
+    let fields = json!([{"name": "d", "type": "DATE"}]);
+    let days = ["0001-01-01", "1999-12-31", "2024-02-29", "9999-12-31"];
+    let values = days.iter().map(|day| json!({"d": day})).collect();
+    server.create_table("d", "days", fields, values).await;
+    let context = server.session(1);
+    for (predicate, expected) in [
+        ("d > TIMESTAMP '2024-02-29T12:00:00'", 1),
+        ("d <= TIMESTAMP '2024-02-29T12:00:00'", 3),
+        ("d < TIMESTAMP '2024-02-29T00:00:00'", 2),
+        ("NOT (d = TIMESTAMP '2024-02-29T00:00:00')", 3),
+    ] {
+        let query = format!("SELECT count(*) FROM bq.d.days WHERE {predicate}");
+        assert_eq!(
+            ids(&rows(&context, &query).await),
+            [expected],
+            "{predicate}"
+        );
+    }
+}
