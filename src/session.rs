@@ -4,7 +4,6 @@ use std::sync::Arc;
 
 use datafusion::catalog::MemoryCatalogProviderList;
 use datafusion::execution::SessionStateBuilder;
-use datafusion::prelude::SessionConfig;
 
 use crate::catalog::BigQueryCatalog;
 use crate::error::Result;
@@ -60,7 +59,7 @@ pub fn with_bigquery(
     mut builder: SessionStateBuilder,
     options: RawOptions,
 ) -> Result<SessionStateBuilder> {
-    let config = builder.config().take().unwrap_or_else(SessionConfig::new);
+    let config = builder.config().take().unwrap_or_default();
     let earlier = config.options().extensions.get::<BigQueryOptions>();
     let options = match earlier {
         Some(earlier) => options.or_defaults(earlier.raw()),

@@ -82,10 +82,8 @@ impl<T: Send + Sync + 'static> Listing<T> {
             state.renewing |= renew;
             (known.map(|(_, items)| items), renew)
         };
-        if !stale {
-            if let Some(known) = known {
-                return known;
-            }
+        if let (Some(known), false) = (&known, stale) {
+            return Arc::clone(known);
         }
         let answer = self.renew();
         match known {

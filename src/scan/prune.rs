@@ -219,11 +219,10 @@ fn rebased(expr: &Arc<dyn PhysicalExpr>, schema: &Schema) -> Result<Arc<dyn Phys
 
 #[cfg(test)]
 mod tests {
-    use datafusion::common::{DFSchema, ScalarValue};
+    use datafusion::common::DFSchema;
     use datafusion::functions::core::expr_fn::get_field;
     use datafusion::logical_expr::Expr;
-    use datafusion::physical_expr::create_physical_expr;
-    use datafusion::prelude::{cast, col, lit};
+    use datafusion::prelude::{SessionContext, cast, col, lit};
 
     use super::*;
     use crate::filter::restriction::Restriction;
@@ -253,7 +252,9 @@ mod tests {
         let projection: Vec<_> = outputs
             .iter()
             .map(|(expr, alias)| {
-                let expr = create_physical_expr(expr, &schema, &Default::default()).unwrap();
+                let expr = SessionContext::new()
+                    .create_physical_expr(expr.clone(), &schema)
+                    .unwrap();
                 ProjectionExpr::new(expr, alias.to_string())
             })
             .collect();
@@ -312,8 +313,10 @@ mod tests {
             .with_metadata([(SQL_TYPE.to_string(), "range".to_string())].into());
         spec.schema = Arc::new(Schema::new(vec![range]));
         let schema = DFSchema::try_from(spec.schema.as_ref().clone()).unwrap();
-        let expr = get_field(col("s"), ScalarValue::from("a").to_string());
-        let expr = create_physical_expr(&expr, &schema, &Default::default()).unwrap();
+        let expr = get_field(col("s"), "a");
+        let expr = SessionContext::new()
+            .create_physical_expr(expr, &schema)
+            .unwrap();
         let projection = [ProjectionExpr::new(expr, "a".to_string())];
         assert!(narrow(&spec, &projection).unwrap().is_none());
     }

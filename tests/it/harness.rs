@@ -17,20 +17,21 @@ use datafusion_bigquery::{RawOptions, with_bigquery};
 use serde_json::{Value, json};
 
 /// The project of every table in these tests.
-pub const PROJECT: &str = "demo";
+pub(crate) const PROJECT: &str = "demo";
 const BOUNDARY: &str = "part-of-a-load";
 
 /// The tables of the flights data.
-pub const FLIGHTS_TABLES: [&str; 5] = ["airlines", "airports", "flights", "planes", "weather"];
+pub(crate) const FLIGHTS_TABLES: [&str; 5] =
+    ["airlines", "airports", "flights", "planes", "weather"];
 
-pub struct Server {
+pub(crate) struct Server {
     local: LocalBigQuery,
     http: reqwest::Client,
 }
 
 impl Server {
     /// A server that splits tables into streams of `stream_bytes`.
-    pub async fn start(stream_bytes: usize) -> Self {
+    pub(crate) async fn start(stream_bytes: usize) -> Self {
         let options = LocalOptions {
             project: PROJECT.to_string(),
             stream_bytes,
@@ -43,7 +44,7 @@ impl Server {
     }
 
     /// A server with the five flights tables in dataset `nycflights13`.
-    pub async fn with_flights(stream_bytes: usize) -> Self {
+    pub(crate) async fn with_flights(stream_bytes: usize) -> Self {
         let server = Self::start(stream_bytes).await;
         server.create_dataset("nycflights13").await;
         for table in FLIGHTS_TABLES {
@@ -53,7 +54,7 @@ impl Server {
     }
 
     /// What reaches this server, as options.
-    pub fn options(&self) -> RawOptions {
+    pub(crate) fn options(&self) -> RawOptions {
         RawOptions::from_pairs([
             ("project", PROJECT),
             ("rest_endpoint", &self.local.rest_endpoint()),
@@ -63,30 +64,36 @@ impl Server {
     }
 
     /// A client of this server.
-    pub fn client(&self) -> Client {
+    pub(crate) fn client(&self) -> Client {
         let options = Options::resolve(&self.options()).unwrap();
         Client::new(&options.connection).unwrap()
     }
 
     /// A session with the catalog `bq`, and `partitions` target partitions.
-    pub fn session(&self, partitions: usize) -> SessionContext {
+    pub(crate) fn session(&self, partitions: usize) -> SessionContext {
         self.session_with(SessionConfig::new().with_target_partitions(partitions))
     }
 
-    pub fn session_with(&self, config: SessionConfig) -> SessionContext {
+    pub(crate) fn session_with(&self, config: SessionConfig) -> SessionContext {
         let builder = SessionStateBuilder::new_with_default_features()
             .with_config(config.with_information_schema(true));
         let state = with_bigquery(builder, self.options()).unwrap().build();
         SessionContext::new_with_state(state)
     }
 
-    pub async fn create_dataset(&self, dataset: &str) {
+    pub(crate) async fn create_dataset(&self, dataset: &str) {
         let body = json!({"datasetReference": {"projectId": PROJECT, "datasetId": dataset}});
         self.post("datasets", body).await;
     }
 
     /// Creates a table with `fields` as `schema.fields` and `rows` by insertAll.
-    pub async fn create_table(&self, dataset: &str, table: &str, fields: Value, rows: Vec<Value>) {
+    pub(crate) async fn create_table(
+        &self,
+        dataset: &str,
+        table: &str,
+        fields: Value,
+        rows: Vec<Value>,
+    ) {
         let body = json!({
             "tableReference": {"projectId": PROJECT, "datasetId": dataset, "tableId": table},
             "schema": {"fields": fields},
@@ -102,7 +109,7 @@ impl Server {
     }
 
     /// Creates a view.
-    pub async fn create_view(&self, dataset: &str, view: &str, query: &str) {
+    pub(crate) async fn create_view(&self, dataset: &str, view: &str, query: &str) {
         let body = json!({
             "tableReference": {"projectId": PROJECT, "datasetId": dataset, "tableId": view},
             "view": {"query": query, "useLegacySql": false},
@@ -111,7 +118,7 @@ impl Server {
     }
 
     /// Loads a table of the flights data.
-    pub async fn load_parquet(&self, dataset: &str, table: &str) {
+    pub(crate) async fn load_parquet(&self, dataset: &str, table: &str) {
         let configuration = json!({"configuration": {"load": {
             "destinationTable": {"projectId": PROJECT, "datasetId": dataset, "tableId": table},
             "sourceFormat": "PARQUET",
@@ -168,12 +175,12 @@ impl Server {
 }
 
 /// Where the Parquet file of a flights table lies.
-pub fn parquet_path(table: &str) -> PathBuf {
+pub(crate) fn parquet_path(table: &str) -> PathBuf {
     PathBuf::from(env!("CARGO_MANIFEST_DIR")).join(format!("examples/data/{table}.parquet"))
 }
 
 /// The rows of a query.
-pub async fn rows(context: &SessionContext, sql: &str) -> Vec<RecordBatch> {
+pub(crate) async fn rows(context: &SessionContext, sql: &str) -> Vec<RecordBatch> {
     let frame = context
         .sql(sql)
         .await
@@ -185,13 +192,13 @@ pub async fn rows(context: &SessionContext, sql: &str) -> Vec<RecordBatch> {
 }
 
 /// The rows of a query as a table in text.
-pub async fn text(context: &SessionContext, sql: &str) -> String {
+pub(crate) async fn text(context: &SessionContext, sql: &str) -> String {
     let batches = rows(context, sql).await;
     pretty_format_batches(&batches).unwrap().to_string()
 }
 
 /// The error of a query that has to fail.
-pub async fn error(context: &SessionContext, sql: &str) -> DataFusionError {
+pub(crate) async fn error(context: &SessionContext, sql: &str) -> DataFusionError {
     let planned = match context.sql(sql).await {
         Ok(frame) => frame.collect().await.map(drop),
         Err(error) => Err(error),
@@ -200,19 +207,19 @@ pub async fn error(context: &SessionContext, sql: &str) -> DataFusionError {
 }
 
 /// The plan of a query.
-pub async fn plan(context: &SessionContext, sql: &str) -> Arc<dyn ExecutionPlan> {
+pub(crate) async fn plan(context: &SessionContext, sql: &str) -> Arc<dyn ExecutionPlan> {
     let frame = context.sql(sql).await.unwrap();
     frame.create_physical_plan().await.unwrap()
 }
 
 /// Runs a plan and gives its rows.
-pub async fn run(context: &SessionContext, plan: &Arc<dyn ExecutionPlan>) -> usize {
+pub(crate) async fn run(context: &SessionContext, plan: &Arc<dyn ExecutionPlan>) -> usize {
     let batches = collect(Arc::clone(plan), context.task_ctx()).await.unwrap();
     batches.iter().map(RecordBatch::num_rows).sum()
 }
 
 /// A counter of the plan's BigQuery scans.
-pub fn metric(plan: &Arc<dyn ExecutionPlan>, name: &str) -> usize {
+pub(crate) fn metric(plan: &Arc<dyn ExecutionPlan>, name: &str) -> usize {
     let own = match plan.name() {
         "BigQueryScanExec" => plan
             .metrics()
@@ -228,7 +235,7 @@ pub fn metric(plan: &Arc<dyn ExecutionPlan>, name: &str) -> usize {
 }
 
 /// The one BigQuery scan in a plan, as EXPLAIN shows it.
-pub fn scan_line(plan: &Arc<dyn ExecutionPlan>) -> String {
+pub(crate) fn scan_line(plan: &Arc<dyn ExecutionPlan>) -> String {
     use datafusion::physical_plan::displayable;
     let text = displayable(plan.as_ref()).indent(false).to_string();
     let mut lines = text
