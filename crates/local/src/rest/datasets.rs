@@ -29,6 +29,10 @@ pub(super) fn routes() -> Router<Arc<Service>> {
             "/projects/{project}/datasets/{dataset}/models",
             get(list_models),
         )
+        .route(
+            "/projects/{project}/datasets/{dataset}/tables/{table}/rowAccessPolicies",
+            get(list_row_access_policies),
+        )
 }
 
 async fn insert(
@@ -195,6 +199,15 @@ async fn list_models(
     Path((project, dataset)): Path<(String, String)>,
 ) -> RestResult {
     empty_list(&service, &project, &dataset)
+}
+
+async fn list_row_access_policies(
+    State(service): State<Arc<Service>>,
+    Path((project, dataset, table)): Path<(String, String, String)>,
+) -> RestResult {
+    let reference = names::table(&project, &dataset, &table)?;
+    service.store.table(&reference)?;
+    Ok(answer::json(&json!({})))
 }
 
 /// The list of something that no dataset has here; the service leaves everything

@@ -543,3 +543,93 @@ async fn views_take_their_columns_from_their_query() {
         .error(400, "invalid");
     assert!(message.contains("it is currently a VIEW"), "{message}");
 }
+
+/// Leaves of the resources that are sent, each of which is put where it does not
+/// belong.
+fn strange() -> Vec<Value> {
+    vec![
+        Value::Null,
+        json!(true),
+        json!(-1),
+        json!(1.5),
+        json!(u64::MAX),
+        json!(""),
+        json!("\u{0}\u{10ffff}"),
+        json!("9223372036854775808"),
+        json!([]),
+        json!([[{}]]),
+        json!({}),
+        json!({"": {"a": []}}),
+    ]
+}
+
+/// Every variant of `value` with one member, at any depth, replaced.
+fn variants(value: &Value) -> Vec<Value> {
+    let mut out = strange();
+    match value {
+        Value::Object(object) => {
+            for (key, member) in object {
+                for variant in variants(member) {
+                    let mut changed = object.clone();
+                    changed.insert(key.clone(), variant);
+                    out.push(Value::Object(changed));
+                }
+            }
+        }
+        Value::Array(items) => {
+            for (i, item) in items.iter().enumerate() {
+                for variant in variants(item) {
+                    let mut changed = items.clone();
+                    changed[i] = variant;
+                    out.push(Value::Array(changed));
+                }
+            }
+        }
+        _ => {}
+    }
+    out
+}
+
+#[tokio::test]
+async fn no_resource_breaks_the_server() {
+    let local = Local::with_dataset().await;
+    local.table(json!([{"name": "a", "type": "INTEGER"}])).await;
+    let table = json!({
+        "tableReference": {"projectId": PROJECT, "datasetId": "d", "tableId": "n"},
+        "schema": {"fields": [
+            {"name": "a", "type": "NUMERIC", "mode": "REQUIRED", "precision": "5", "scale": "2", "maxLength": "1"},
+            {"name": "r", "type": "RANGE", "rangeElementType": {"type": "DATE"}},
+            {"name": "s", "type": "RECORD", "fields": [{"name": "x", "type": "STRING"}]}]},
+        "timePartitioning": {"type": "DAY", "field": "a", "expirationMs": "1"},
+        "rangePartitioning": {"field": "a", "range": {"start": "0", "end": "9", "interval": "1"}},
+        "clustering": {"fields": ["a"]},
+        "tableConstraints": {"primaryKey": {"columns": ["a"]}, "foreignKeys": [{}]},
+        "labels": {"a": "b"}, "expirationTime": "1", "requirePartitionFilter": true,
+        "view": {"query": "SELECT 1", "useLegacySql": false}});
+    let dataset = json!({
+        "datasetReference": {"projectId": PROJECT, "datasetId": "n"},
+        "labels": {"a": "b"}, "defaultTableExpirationMs": "3600000", "location": "US", "access": [{}]});
+    let rows = json!({
+        "rows": [{"insertId": "i", "json": {"a": 1}}],
+        "skipInvalidRows": true, "ignoreUnknownValues": false, "templateSuffix": "s"});
+    for (path, resource) in [
+        ("datasets/d/tables", &table),
+        ("datasets", &dataset),
+        ("datasets/d/tables/t/insertAll", &rows),
+    ] {
+        for body in variants(resource) {
+            let answer = local.post(path, body.clone()).await;
+            assert!(answer.status < 500, "{path} {body}: {}", answer.body);
+        }
+    }
+    for body in variants(&table) {
+        let answer = local.patch("datasets/d/tables/t", body.clone()).await;
+        assert!(answer.status < 500, "{body}: {}", answer.body);
+    }
+    for body in variants(&dataset) {
+        let answer = local.patch("datasets/d", body.clone()).await;
+        assert!(answer.status < 500, "{body}: {}", answer.body);
+    }
+    // And it still works.
+    local.get("datasets/d/tables/t").await.ok();
+}
