@@ -4,12 +4,13 @@ use std::pin::Pin;
 use std::task::{Context, Poll};
 use std::time::Duration;
 
-use bytes::{Buf, BufMut, Bytes, BytesMut};
+use bytes::Bytes;
 use http_body::{Body as HttpBody, Frame};
 use prost::Message;
 use tonic::body::Body;
 use tonic::{Code, Status};
 
+use super::frames::{Assembler, framed, payload};
 use super::rule::{Action, Ending};
 use crate::grpc::proto::ReadRowsResponse;
 use crate::grpc::proto::read_rows_response::Rows;
@@ -21,7 +22,7 @@ const LULL: Duration = Duration::from_millis(50);
 pub(super) fn damaged(body: Body, action: &Action) -> Body {
     Body::new(Damaged {
         inner: body,
-        buffer: BytesMut::new(),
+        assembler: Assembler::default(),
         seen: 0,
         action: action.clone(),
         ended: false,
@@ -31,8 +32,7 @@ pub(super) fn damaged(body: Body, action: &Action) -> Body {
 
 struct Damaged {
     inner: Body,
-    /// Bytes of messages that are not complete.
-    buffer: BytesMut,
+    assembler: Assembler,
     /// Complete messages so far.
     seen: u64,
     action: Action,
@@ -42,14 +42,6 @@ struct Damaged {
 }
 
 impl Damaged {
-    /// The next complete message with its header.
-    fn message(&mut self) -> Option<Bytes> {
-        let header = self.buffer.get(..5)?;
-        let length = u32::from_be_bytes([header[1], header[2], header[3], header[4]]);
-        let whole = 5 + usize::try_from(length).ok()?;
-        (self.buffer.len() >= whole).then(|| self.buffer.split_to(whole).freeze())
-    }
-
     fn altered(&self, message: Bytes) -> Bytes {
         let (Action::Corrupt { message: wanted }
         | Action::RowCount {
@@ -61,9 +53,7 @@ impl Damaged {
         if wanted != self.seen {
             return message;
         }
-        let mut payload = message.clone();
-        payload.advance(5);
-        let Ok(mut response) = ReadRowsResponse::decode(payload) else {
+        let Ok(mut response) = ReadRowsResponse::decode(payload(&message)) else {
             return message;
         };
         match &self.action {
@@ -80,13 +70,7 @@ impl Damaged {
                 None => {}
             },
         }
-        let mut out = BytesMut::with_capacity(5 + response.encoded_len());
-        out.put_u8(0);
-        out.put_u32(u32::try_from(response.encoded_len()).unwrap_or(u32::MAX));
-        if response.encode(&mut out).is_err() {
-            return message;
-        }
-        out.freeze()
+        framed(&response)
     }
 
     /// The end of a truncated stream.
@@ -136,7 +120,7 @@ impl HttpBody for Damaged {
                 }
                 return Poll::Ready(Some(self.end(ending)));
             }
-            if let Some(message) = self.message() {
+            if let Some(message) = self.assembler.next() {
                 let message = self.altered(message);
                 self.seen += 1;
                 return Poll::Ready(Some(Ok(Frame::data(message))));
@@ -148,7 +132,7 @@ impl HttpBody for Damaged {
                 }
                 Some(Err(e)) => return Poll::Ready(Some(Err(e))),
                 Some(Ok(frame)) => match frame.into_data() {
-                    Ok(data) => self.buffer.extend_from_slice(&data),
+                    Ok(data) => self.assembler.push(&data),
                     Err(trailers) => return Poll::Ready(Some(Ok(trailers))),
                 },
             }

@@ -6,8 +6,10 @@
 //! HTTP (`/_local/faults` on the REST listener). There are none by default, and
 //! then nothing of this module touches a call.
 
+mod appends;
 mod control;
 mod decide;
+mod frames;
 mod http;
 mod messages;
 mod method;

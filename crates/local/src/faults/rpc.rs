@@ -13,6 +13,7 @@ use tonic::body::Body;
 use tonic::{Code, Status};
 use tower::Service as TowerService;
 
+use super::appends;
 use super::messages;
 use super::rule::{Action, Detached};
 use super::wire::Handle;
@@ -58,6 +59,10 @@ where
         // The instance that was polled ready is the one that is called.
         let fresh = self.inner.clone();
         let mut inner = std::mem::replace(&mut self.inner, fresh);
+        if request.uri().path().ends_with("/AppendRows") {
+            let service = Arc::clone(&self.service);
+            return Box::pin(appends::run(service, inner, request));
+        }
         if !self.service.faults.is_armed() {
             return Box::pin(inner.call(request));
         }
@@ -76,19 +81,13 @@ where
 struct Call {
     method: String,
     parts: http::request::Parts,
-    body: Payload,
+    body: Bytes,
     table: Option<TableRef>,
     /// Stream that ReadRows and SplitReadStream name.
     stream: String,
     /// Whether CreateReadSession restricts rows.
     restricted: bool,
     handle: Option<Handle>,
-}
-
-enum Payload {
-    Whole(Bytes),
-    /// AppendRows: the client may wait for the answer before it sends anything.
-    Streaming(Body),
 }
 
 impl Call {
@@ -105,16 +104,12 @@ impl Call {
         let mut call = Self {
             method,
             parts,
-            body: Payload::Whole(Bytes::new()),
+            body: Bytes::new(),
             table: None,
             stream: String::new(),
             restricted: false,
             handle,
         };
-        if call.method == "AppendRows" {
-            call.body = Payload::Streaming(body);
-            return Ok(call);
-        }
         let bytes = Limited::new(body, MAX_REQUEST_BYTES)
             .collect()
             .await
@@ -124,7 +119,7 @@ impl Call {
         if let Some(message) = bytes.get(5..) {
             call.look_into(service, message);
         }
-        call.body = Payload::Whole(bytes);
+        call.body = bytes;
         Ok(call)
     }
 
@@ -153,8 +148,7 @@ impl Call {
                 let Ok(request) = proto::GetWriteStreamRequest::decode(message) else {
                     return;
                 };
-                let parts: Vec<&str> = request.name.split('/').take(6).collect();
-                self.table = TableRef::from_path(&parts.join("/"));
+                self.table = table_of_entity(&request.name);
             }
         }
     }
@@ -178,14 +172,7 @@ impl Call {
         if !decision.delay.is_zero() {
             tokio::time::sleep(decision.delay).await;
         }
-        let (first, second) = match self.body {
-            Payload::Whole(bytes) => (
-                Body::new(Full::new(bytes.clone())),
-                Some(Body::new(Full::new(bytes))),
-            ),
-            Payload::Streaming(body) => (body, None),
-        };
-        let request = Self::request(&self.parts, first);
+        let request = Self::request(&self.parts, Body::new(Full::new(self.body.clone())));
         let Some(action) = decision.action else {
             return inner.call(request).await;
         };
@@ -243,17 +230,19 @@ impl Call {
                     Ok(whole) => Body::new(whole),
                     Err(status) => return Ok(status.into_http()),
                 };
-                if let Some(again) = second {
-                    let answer = inner.call(Self::request(&self.parts, again)).await?;
-                    if let Err(e) = answer.into_body().collect().await {
-                        tracing::debug!("the second answer was an error: {e}");
-                    }
+                let again = Body::new(Full::new(self.body));
+                let answer = inner.call(Self::request(&self.parts, again)).await?;
+                if let Err(e) = answer.into_body().collect().await {
+                    tracing::debug!("the second answer was an error: {e}");
                 }
                 Ok(Response::from_parts(parts, body))
             }
             // A request without a restriction is not refused; delays were made and
             // HTTP errors are not for RPCs.
-            Action::RefuseRestriction | Action::Delay { .. } | Action::Http { .. } => {
+            Action::RefuseRestriction
+            | Action::Delay { .. }
+            | Action::Http { .. }
+            | Action::AppendError { .. } => {
                 inner.call(request).await
             }
         }
@@ -271,7 +260,19 @@ async fn gone<E>(handle: Option<Handle>) -> Result<Response<Body>, E> {
     }
 }
 
-fn status(code: Code, message: &str, retry_after_ms: Option<u64>, storage: Option<&str>) -> Status {
+/// The table of `projects/p/datasets/d/tables/t` with anything behind it.
+pub(super) fn table_of_entity(name: &str) -> Option<TableRef> {
+    let parts: Vec<&str> = name.split('/').take(6).collect();
+    TableRef::from_path(&parts.join("/"))
+}
+
+/// A status with details.
+pub(super) fn status(
+    code: Code,
+    message: &str,
+    retry_after_ms: Option<u64>,
+    storage: Option<&str>,
+) -> Status {
     let mut details = Vec::new();
     if let Some(ms) = retry_after_ms {
         let info = rpc::RetryInfo {

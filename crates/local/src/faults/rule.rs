@@ -114,6 +114,18 @@ pub enum Action {
         /// Added to the right number.
         add: i64,
     },
+    /// One request of AppendRows is answered with an error inside the response,
+    /// unprocessed; the call goes on.
+    AppendError {
+        /// Canonical code.
+        code: String,
+        /// Message.
+        #[serde(default)]
+        message: String,
+        /// A `StorageError` detail with this code.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        storage_error: Option<String>,
+    },
     /// CreateReadSession refuses a restriction as too complex; a request without
     /// one passes.
     RefuseRestriction,
@@ -214,12 +226,14 @@ impl Rule {
                 self.probability
             ));
         }
-        if self.table.is_some() && known == ["AppendRows"] {
-            return error("the table of AppendRows is not known when the call begins".into());
-        }
         let all = |fits: fn(&str) -> bool| known.iter().all(|m| fits(m));
         let (fits, wanted) = match &self.action {
             Action::Status {
+                code,
+                storage_error,
+                ..
+            }
+            | Action::AppendError {
                 code,
                 storage_error,
                 ..
@@ -232,7 +246,10 @@ impl Rule {
                 {
                     return error(format!("{name:?} is not a StorageError code"));
                 }
-                (all(method::is_rpc), "RPCs; REST methods take \"http\"")
+                match self.action {
+                    Action::AppendError { .. } => (known == ["AppendRows"], "AppendRows"),
+                    _ => (all(method::is_rpc), "RPCs; REST methods take \"http\""),
+                }
             }
             Action::Goaway { .. } => (all(method::is_rpc), "RPCs"),
             Action::Http { status, .. } => {
@@ -253,8 +270,8 @@ impl Rule {
                 "ReadRows and SplitReadStream",
             ),
             Action::LoseAnswer | Action::ApplyTwice => (
-                all(|m| !matches!(m, "ReadRows" | "AppendRows")),
-                "calls with one answer",
+                all(|m| m != "ReadRows"),
+                "calls and requests with one answer",
             ),
             Action::RateLimit { .. } | Action::Reset | Action::Delay { .. } | Action::Hang => {
                 (true, "all methods")
