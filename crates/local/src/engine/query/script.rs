@@ -21,7 +21,7 @@ use super::session::{cancellation, run, service_error, stopped};
 use crate::error::{Result, ServiceError};
 
 /// How deep EXECUTE IMMEDIATE, CALL and blocks may nest.
-const MAX_DEPTH: usize = 50;
+pub(super) const MAX_DEPTH: usize = 50;
 /// Most statements that a script may run.
 const MAX_STEPS: u64 = 1_000_000;
 
@@ -103,7 +103,7 @@ fn text(value: &str) -> Constant {
     }
 }
 
-fn null(ty: &SqlType) -> Result<Constant> {
+pub(super) fn null(ty: &SqlType) -> Result<Constant> {
     Ok(Constant {
         ty: ty.clone(),
         value: ScalarValue::try_new_null(&ty.to_arrow()).map_err(service_error)?,
@@ -111,7 +111,7 @@ fn null(ty: &SqlType) -> Result<Constant> {
 }
 
 impl Runner {
-    fn analyzer(&self) -> Analyzer<'_> {
+    pub(super) fn analyzer(&self) -> Analyzer<'_> {
         Analyzer::new(&self.env, &self.sql)
     }
 
@@ -239,7 +239,7 @@ impl Runner {
         Ok(Flow::Next)
     }
 
-    fn value(&self, e: &Expr) -> Result<Constant> {
+    pub(super) fn value(&self, e: &Expr) -> Result<Constant> {
         self.env.begin_statement();
         let analyzer = self.analyzer();
         let typed = analyzer.free_expr(e, "script expression")?;
@@ -247,7 +247,7 @@ impl Runner {
     }
 
     /// The value of an expression as a variable of type `ty` holds it.
-    fn value_of(&self, e: &Expr, ty: &SqlType, what: &str) -> Result<Constant> {
+    pub(super) fn value_of(&self, e: &Expr, ty: &SqlType, what: &str) -> Result<Constant> {
         self.env.begin_statement();
         let analyzer = self.analyzer();
         let typed = analyzer.raw_expr(e, "script expression")?;
@@ -297,7 +297,7 @@ impl Runner {
         Ok(())
     }
 
-    fn assign(&mut self, name: &Ident, value: Constant) -> Result<()> {
+    pub(super) fn assign(&mut self, name: &Ident, value: Constant) -> Result<()> {
         let Some(variable) = self.env.variable(&name.name) else {
             return Err(self
                 .analyzer()
@@ -522,163 +522,6 @@ impl Runner {
             },
         }
     }
-
-    fn execute_immediate(
-        &mut self,
-        sql: &Expr,
-        into: &[Ident],
-        using: &[(Expr, Option<Ident>)],
-    ) -> Result<()> {
-        let text = self.value_of(sql, &SqlType::String, "EXECUTE IMMEDIATE")?;
-        let ScalarValue::Utf8(Some(sql)) = text.value else {
-            return Err(ServiceError::invalid_query(
-                "EXECUTE IMMEDIATE of a NULL string",
-            ));
-        };
-        let mut named = HashMap::new();
-        let mut positional = Vec::new();
-        for (e, name) in using {
-            let value = self.value(e)?;
-            match name {
-                Some(name) => {
-                    named.insert(name.name.to_ascii_lowercase(), value);
-                }
-                None => positional.push(value),
-            }
-        }
-        let statements = parse_script(&sql)?;
-        if statements.len() != 1 {
-            return Err(ServiceError::invalid_query(
-                "EXECUTE IMMEDIATE takes exactly one statement",
-            ));
-        }
-        let named = std::mem::replace(&mut self.env.named, named);
-        let positional = std::mem::replace(&mut self.env.positional, positional);
-        let outer = std::mem::replace(&mut self.sql, sql);
-        let before = self.outcomes.len();
-        let result = self.deeper(|runner| runner.block(&statements));
-        self.sql = outer;
-        self.env.named = named;
-        self.env.positional = positional;
-        result?;
-        if into.is_empty() {
-            return Ok(());
-        }
-        let produced = self.outcomes.split_off(before);
-        let Some(StatementOutcome {
-            schema: Some(schema),
-            batches,
-            ..
-        }) = produced.into_iter().next_back()
-        else {
-            return Err(ServiceError::invalid_query(
-                "EXECUTE IMMEDIATE INTO needs a query",
-            ));
-        };
-        let rows: usize = batches.iter().map(RecordBatch::num_rows).sum();
-        if rows > 1 {
-            return Err(ServiceError::invalid_query(
-                "EXECUTE IMMEDIATE INTO produced more than one row",
-            ));
-        }
-        if schema.fields.len() != into.len() {
-            return Err(ServiceError::invalid_query(format!(
-                "EXECUTE IMMEDIATE INTO has {} variables but the query has {} columns",
-                into.len(),
-                schema.fields.len()
-            )));
-        }
-        for (i, (name, field)) in into.iter().zip(&schema.fields).enumerate() {
-            let ty = SqlType::of_column(field);
-            let value = match batches.iter().find(|b| b.num_rows() > 0) {
-                Some(batch) => Constant {
-                    value: retyped(&batch.column(i).slice(0, 1), &ty)?,
-                    ty,
-                },
-                None => null(&ty)?,
-            };
-            self.assign(name, value)?;
-        }
-        Ok(())
-    }
-
-    fn deeper<T>(&mut self, work: impl FnOnce(&mut Self) -> Result<T>) -> Result<T> {
-        if self.depth >= MAX_DEPTH {
-            return Err(ServiceError::invalid_query(format!(
-                "Procedures and EXECUTE IMMEDIATE are nested more than {MAX_DEPTH} levels"
-            )));
-        }
-        self.depth += 1;
-        let result = work(self);
-        self.depth -= 1;
-        result
-    }
-
-    fn call(&mut self, name: &[Ident], args: &[Expr]) -> Result<()> {
-        let shown: Vec<&str> = name.iter().map(|i| i.name.as_str()).collect();
-        let key = shown.join(".").to_ascii_lowercase();
-        if key.starts_with("bq.") {
-            return Err(ServiceError::unsupported(format_args!("CALL {key}")));
-        }
-        let Some(procedure) = self.env.procedure(&key) else {
-            return Err(self.analyzer().error(
-                name[0].at,
-                format_args!("Procedure is not found: {}", shown_path(&name.to_vec())),
-            ));
-        };
-        if args.len() != procedure.parameters.len() {
-            return Err(ServiceError::invalid_query(format!(
-                "Procedure {key} takes {} arguments, not {}",
-                procedure.parameters.len(),
-                args.len()
-            )));
-        }
-        self.call_procedure(&procedure, args)
-    }
-
-    fn call_procedure(&mut self, procedure: &Arc<CreateProcedure>, args: &[Expr]) -> Result<()> {
-        let mut locals = HashMap::new();
-        let mut outputs = Vec::new();
-        for (argument, (mode, name, declared)) in args.iter().zip(&procedure.parameters) {
-            let (ty, _) = resolve_type(declared, &procedure.text)?;
-            let value = match mode {
-                ProcedureMode::Out => null(&ty)?,
-                ProcedureMode::In | ProcedureMode::InOut => {
-                    self.value_of(argument, &ty, &name.name)?
-                }
-            };
-            if *mode != ProcedureMode::In {
-                let ExprKind::Ident(variable) = &argument.kind else {
-                    return Err(ServiceError::invalid_query(format!(
-                        "The argument {} of the procedure must be a variable",
-                        name.name
-                    )));
-                };
-                outputs.push((name.name.to_ascii_lowercase(), variable.clone()));
-            }
-            locals.insert(name.name.to_ascii_lowercase(), value);
-        }
-        // The body sees its parameters and no variable of the caller.
-        let outer = std::mem::replace(
-            &mut *self.env.variables.borrow_mut(),
-            vec![HashMap::new(), locals],
-        );
-        let sql = std::mem::replace(&mut self.sql, procedure.script.clone());
-        let result = self.deeper(|runner| runner.block(&procedure.body));
-        self.sql = sql;
-        let inner = std::mem::replace(&mut *self.env.variables.borrow_mut(), outer);
-        result?;
-        for (parameter, variable) in outputs {
-            let value = inner
-                .get(1)
-                .and_then(|block| block.get(&parameter))
-                .cloned();
-            if let Some(value) = value {
-                self.assign(&variable, value)?;
-            }
-        }
-        Ok(())
-    }
 }
 
 enum Turn {
@@ -727,7 +570,7 @@ fn structs(batches: &[RecordBatch], ids: &[String]) -> Result<Vec<arrow::array::
 }
 
 /// The first value of an array under the form of `ty`.
-fn retyped(array: &arrow::array::ArrayRef, ty: &SqlType) -> Result<ScalarValue> {
+pub(super) fn retyped(array: &arrow::array::ArrayRef, ty: &SqlType) -> Result<ScalarValue> {
     let array = super::scan::canonical(array, &ty.to_arrow())?;
     ScalarValue::try_from_array(&array, 0).map_err(service_error)
 }

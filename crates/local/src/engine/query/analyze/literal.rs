@@ -89,9 +89,8 @@ impl Analyzer<'_> {
     /// An expression that no row feeds, evaluated.
     pub(in crate::engine::query) fn evaluate_typed(&self, typed: &Typed) -> Result<Constant> {
         let value = match &typed.literal {
-            // An untyped NULL that took a type is a literal without its value.
-            Some(value) if *value != ScalarValue::Null => value.clone(),
-            _ => {
+            Some(value) => value.clone(),
+            None => {
                 if !typed.expr.column_refs().is_empty() {
                     return Err(ServiceError::invalid_query(
                         "A constant expression is required here",
@@ -112,9 +111,8 @@ impl Analyzer<'_> {
             return Ok(typed);
         }
         if typed.is_null_literal() {
-            let mut null = Typed::new(null_of(to)?, to.clone());
-            null.literal = Some(ScalarValue::Null);
-            return Ok(null);
+            let value = ScalarValue::try_new_null(&to.to_arrow()).map_err(service_error)?;
+            return Ok(literal(value, to.clone()));
         }
         let udf = cast(&typed.ty.to_column(""), &to.to_column(""), CastMode::Strict)?;
         let expr = DfExpr::ScalarFunction(ScalarFunction::new_udf(udf, vec![typed.expr]));

@@ -3,11 +3,13 @@
 mod access;
 mod aggregate;
 mod call;
+mod construct;
 mod dml;
 mod expr;
 mod from;
 mod literal;
 mod modified;
+mod names;
 mod nested;
 mod pivot;
 mod query;
@@ -15,7 +17,10 @@ mod routine;
 mod safe;
 mod scope;
 mod select;
+mod set_operation;
 mod subquery;
+mod subquery_function;
+mod table;
 mod types;
 mod window;
 

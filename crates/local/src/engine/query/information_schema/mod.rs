@@ -2,6 +2,7 @@
 
 mod constraints;
 mod jobs;
+mod options;
 mod partitions;
 
 use std::collections::BTreeMap;
@@ -148,7 +149,7 @@ pub(super) fn relation(env: &Env, path: &Path) -> Result<Rel> {
         "TABLES" => tables_view(&tables(env, &of)?).into_rel(env),
         "COLUMNS" => columns(&tables(env, &of)?).into_rel(env),
         "COLUMN_FIELD_PATHS" => field_paths(&tables(env, &of)?).into_rel(env),
-        "TABLE_OPTIONS" => table_options(&tables(env, &of)?).into_rel(env),
+        "TABLE_OPTIONS" => options::table_options(&tables(env, &of)?).into_rel(env),
         "TABLE_CONSTRAINTS" => constraints::constraints(&tables(env, &of)?).into_rel(env),
         "KEY_COLUMN_USAGE" => constraints::key_columns(&tables(env, &of)?).into_rel(env),
         "CONSTRAINT_COLUMN_USAGE" => {
@@ -544,55 +545,6 @@ fn field_paths(tables: &[Arc<Table>]) -> View {
     for table in tables {
         for field in &table.meta().schema.fields {
             walk(&mut view, table, &field.name, &field.name, field);
-        }
-    }
-    view
-}
-
-fn table_options(tables: &[Arc<Table>]) -> View {
-    let mut view = with_name(&[("option_name", S), ("option_type", S), ("option_value", S)]);
-    for table in tables {
-        let meta = table.meta();
-        let mut put = |name: &str, ty: &str, value: String| {
-            let mut row = name_of(table);
-            row.extend([text(name), text(ty), text(value)]);
-            view.rows.push(row);
-        };
-        if let Some(description) = &meta.description {
-            put("description", "STRING", quoted(description));
-        }
-        if let Some(at) = meta.expiration_time {
-            let mut shown = String::new();
-            crate::value::timestamp::write_iso8601(at.saturating_mul(1000), &mut shown);
-            put(
-                "expiration_timestamp",
-                "TIMESTAMP",
-                format!("TIMESTAMP {}", quoted(&shown)),
-            );
-        }
-        if let Some(Value::String(name)) = meta.extra.get("friendlyName") {
-            put("friendly_name", "STRING", quoted(name));
-        }
-        if !meta.labels.is_empty() {
-            put(
-                "labels",
-                "ARRAY<STRUCT<STRING, STRING>>",
-                labels_text(&meta.labels),
-            );
-        }
-        if let Some(staleness) = &meta.max_staleness {
-            put("max_staleness", "INTERVAL", staleness.clone());
-        }
-        if let Some(ms) = meta
-            .time_partitioning
-            .as_ref()
-            .and_then(|t| t.expiration_ms.as_ref())
-            .and_then(|ms| ms.parse().ok())
-        {
-            put("partition_expiration_days", "FLOAT64", days(ms));
-        }
-        if meta.require_partition_filter {
-            put("require_partition_filter", "BOOL", "true".into());
         }
     }
     view

@@ -3,6 +3,8 @@
 //! What GoogleSQL has and this server lacks is refused here by name where the
 //! syntax alone tells; anything else that does not parse is a syntax error.
 
+mod alter;
+mod call;
 mod ddl;
 mod dml;
 mod expr;
