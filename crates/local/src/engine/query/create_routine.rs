@@ -2,30 +2,12 @@
 
 use std::sync::Arc;
 
-use arrow::array::RecordBatch;
-use serde_json::json;
-
-use super::super::functions::SqlType;
-use super::super::request::DdlOutcome;
-use super::alter;
-use super::analyze::{Analyzer, resolve_type};
-use super::ast::{
-    ColumnDef, ColumnType, CreateFunction, CreateMode, CreateProcedure, CreateSchema, CreateTable,
-    CreateView, Drop, Expr, ExprKind, ForeignKey, FunctionBody, Ident, ObjectKind, Path, Statement,
-    StatementKind, TableSource,
-};
+use super::analyze::Analyzer;
+use super::ast::{CreateFunction, CreateMode, CreateProcedure, FunctionBody, Path};
 use super::ddl::{Done, about_routine};
 use super::env::Env;
-use super::insert::stored;
-use super::options;
-use super::select;
-use super::session::run as run_plan;
-use crate::error::{Reason, Result, ServiceError};
-use crate::schema::{Field, FieldType, Mode, TableSchema, arrow_schema, validate_schema};
-use crate::store::{
-    ClusteringSpec, Dataset, DatasetRef, Mutation, RangePartitioning, Segment, TableKind,
-    TableMeta, TableRef, TimePartitioning, View, micros_now, millis_now,
-};
+use crate::error::{Result, ServiceError};
+use crate::store::DatasetRef;
 
 /// The key under which a script knows a routine.
 pub(super) fn routine_key(env: &Env, path: &Path, temporary: bool) -> Result<String> {
@@ -68,7 +50,11 @@ fn require_temporary(env: &Env, key: &str) -> Result<()> {
     Ok(())
 }
 
-pub(super) fn create_function(env: &Env, analyzer: &Analyzer<'_>, create: &CreateFunction) -> Result<Done> {
+pub(super) fn create_function(
+    env: &Env,
+    analyzer: &Analyzer<'_>,
+    create: &CreateFunction,
+) -> Result<Done> {
     let table = matches!(create.body, FunctionBody::Table(_));
     let statement_type = if table {
         "CREATE_TABLE_FUNCTION"

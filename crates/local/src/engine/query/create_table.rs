@@ -6,13 +6,9 @@ use arrow::array::RecordBatch;
 use serde_json::json;
 
 use super::super::functions::SqlType;
-use super::super::request::DdlOutcome;
-use super::alter;
 use super::analyze::{Analyzer, resolve_type};
 use super::ast::{
-    ColumnDef, ColumnType, CreateFunction, CreateMode, CreateProcedure, CreateSchema, CreateTable,
-    CreateView, Drop, Expr, ExprKind, ForeignKey, FunctionBody, Ident, ObjectKind, Path, Statement,
-    StatementKind, TableSource,
+    ColumnDef, ColumnType, CreateMode, CreateTable, Expr, ExprKind, ForeignKey, Ident, TableSource,
 };
 use super::ddl::{Done, about_table};
 use super::env::Env;
@@ -20,11 +16,11 @@ use super::insert::stored;
 use super::options;
 use super::select;
 use super::session::run as run_plan;
-use crate::error::{Reason, Result, ServiceError};
+use crate::error::{Result, ServiceError};
 use crate::schema::{Field, FieldType, Mode, TableSchema, arrow_schema, validate_schema};
 use crate::store::{
-    ClusteringSpec, Dataset, DatasetRef, Mutation, RangePartitioning, Segment, TableKind,
-    TableMeta, TableRef, TimePartitioning, View, micros_now, millis_now,
+    ClusteringSpec, Mutation, RangePartitioning, Segment, TableKind, TableMeta, TimePartitioning,
+    micros_now, millis_now,
 };
 
 /// The column that a definition describes.
@@ -266,7 +262,11 @@ fn new_rows(
         .collect()
 }
 
-pub(super) fn create_table(env: &Env, analyzer: &Analyzer<'_>, create: &CreateTable) -> Result<Done> {
+pub(super) fn create_table(
+    env: &Env,
+    analyzer: &Analyzer<'_>,
+    create: &CreateTable,
+) -> Result<Done> {
     let statement_type = match (&create.query, create.snapshot) {
         (_, true) => "CREATE_SNAPSHOT_TABLE",
         (Some(_), false) => "CREATE_TABLE_AS_SELECT",

@@ -2,31 +2,20 @@
 
 use std::sync::Arc;
 
-use arrow::array::RecordBatch;
-use serde_json::json;
-
-use super::super::functions::SqlType;
 use super::super::request::DdlOutcome;
 use super::alter;
-use super::analyze::{Analyzer, resolve_type};
-use super::ast::{
-    ColumnDef, ColumnType, CreateFunction, CreateMode, CreateProcedure, CreateSchema, CreateTable,
-    CreateView, Drop, Expr, ExprKind, ForeignKey, FunctionBody, Ident, ObjectKind, Path, Statement,
-    StatementKind, TableSource,
-};
+use super::analyze::Analyzer;
+use super::ast::{CreateMode, CreateSchema, CreateView, Statement, StatementKind};
 use super::create_routine::{create_function, create_procedure};
 use super::create_table::{create_table, plain_modes};
 use super::drop::drop_object;
 use super::env::Env;
-use super::insert::stored;
 use super::options;
 use super::select;
-use super::session::run as run_plan;
-use crate::error::{Reason, Result, ServiceError};
-use crate::schema::{Field, FieldType, Mode, TableSchema, arrow_schema, validate_schema};
+use crate::error::{Result, ServiceError};
+use crate::schema::TableSchema;
 use crate::store::{
-    ClusteringSpec, Dataset, DatasetRef, Mutation, RangePartitioning, Segment, TableKind,
-    TableMeta, TableRef, TimePartitioning, View, micros_now, millis_now,
+    Dataset, DatasetRef, Mutation, TableKind, TableMeta, TableRef, View, millis_now,
 };
 
 /// What a DDL statement did.

@@ -1,32 +1,11 @@
 //! DROP.
 
-use std::sync::Arc;
-
-use arrow::array::RecordBatch;
-use serde_json::json;
-
-use super::super::functions::SqlType;
-use super::super::request::DdlOutcome;
-use super::alter;
-use super::analyze::{Analyzer, resolve_type};
-use super::ast::{
-    ColumnDef, ColumnType, CreateFunction, CreateMode, CreateProcedure, CreateSchema, CreateTable,
-    CreateView, Drop, Expr, ExprKind, ForeignKey, FunctionBody, Ident, ObjectKind, Path, Statement,
-    StatementKind, TableSource,
-};
+use super::ast::{Drop, FunctionBody, ObjectKind};
 use super::create_routine::routine_key;
 use super::ddl::{Done, about_dataset, about_routine, about_table};
 use super::env::Env;
-use super::insert::stored;
-use super::options;
-use super::select;
-use super::session::run as run_plan;
 use crate::error::{Reason, Result, ServiceError};
-use crate::schema::{Field, FieldType, Mode, TableSchema, arrow_schema, validate_schema};
-use crate::store::{
-    ClusteringSpec, Dataset, DatasetRef, Mutation, RangePartitioning, Segment, TableKind,
-    TableMeta, TableRef, TimePartitioning, View, micros_now, millis_now,
-};
+use crate::store::{Mutation, TableKind};
 
 pub(super) fn drop_object(env: &Env, drop: &Drop) -> Result<Done> {
     match drop.kind {
@@ -124,10 +103,9 @@ fn drop_table(env: &Env, drop: &Drop) -> Result<Done> {
             Some(table) => table,
             None if drop.if_exists => return Ok(false),
             None => {
-                return Err(env
-                    .require(state, &reference)
-                    .err()
-                    .unwrap_or_else(|| ServiceError::not_found(format_args!("Table {reference}"))));
+                return Err(env.require(state, &reference).err().unwrap_or_else(|| {
+                    ServiceError::not_found(format_args!("Table {reference}"))
+                }));
             }
         };
         let meta = table.meta();

@@ -8,17 +8,12 @@ use datafusion::scalar::ScalarValue;
 
 use super::super::functions::SqlType;
 use super::super::request::StatementOutcome;
-use super::analyze::{Analyzer, resolve_type, shown_path};
-use super::ast::{
-    CreateProcedure, Expr, ExprKind, Ident, ProcedureMode, SetTarget, Statement, StatementKind,
-    TypeName,
-};
-use super::env::{Constant, Env};
+use super::analyze::{resolve_type, shown_path};
+use super::ast::{CreateProcedure, Expr, ExprKind, Ident, ProcedureMode};
+use super::env::Constant;
 use super::parser::parse_script;
 use super::run::Runner;
-use super::select;
 use super::script::{MAX_DEPTH, null, retyped};
-use super::session::{run, service_error};
 use crate::error::{Result, ServiceError};
 
 impl Runner {

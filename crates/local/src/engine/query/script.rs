@@ -8,13 +8,9 @@ use datafusion::scalar::ScalarValue;
 
 use super::super::functions::SqlType;
 use super::super::request::StatementOutcome;
-use super::analyze::{Analyzer, resolve_type, shown_path};
-use super::ast::{
-    CreateProcedure, Expr, ExprKind, Ident, ProcedureMode, SetTarget, Statement, StatementKind,
-    TypeName,
-};
+use super::analyze::{Analyzer, resolve_type};
+use super::ast::{Expr, ExprKind, Ident, SetTarget, Statement, StatementKind, TypeName};
 use super::env::{Constant, Env};
-use super::parser::parse_script;
 use super::run::Runner;
 use super::select;
 use super::session::{cancellation, run, service_error, stopped};

@@ -1,7 +1,9 @@
 //! Function calls.
 
-use datafusion::logical_expr::Expr as DfExpr;
+use std::sync::Arc;
+
 use datafusion::logical_expr::expr::AggregateFunction;
+use datafusion::logical_expr::{AggregateUDF, Expr as DfExpr};
 use datafusion::scalar::ScalarValue;
 
 use super::super::super::functions::{CastMode, Function, FunctionKind, SqlType, kind, resolve};
@@ -12,6 +14,15 @@ use super::modified::{Modifiers, Pick, modified};
 use super::scope::{Ctx, Typed};
 use super::{Analyzer, nested};
 use crate::error::{Result, ServiceError};
+
+/// An aggregate function ready to be called.
+pub(super) struct BoundAggregate {
+    pub(super) udf: Arc<AggregateUDF>,
+    pub(super) args: Vec<DfExpr>,
+    pub(super) ty: SqlType,
+    /// Of a STRING_AGG whose values are gathered as an array first.
+    separator: Option<Typed>,
+}
 
 /// Position of the argument that is a date part or another bare word.
 fn word_argument(name: &str) -> Option<usize> {
@@ -320,10 +331,15 @@ impl Analyzer<'_> {
             clause: "an argument of an aggregate function",
             ..ctx.ungrouped()
         };
-        let (udf, args, ty, plain) = self.bind_aggregate(call, name, at, inner)?;
+        let BoundAggregate {
+            udf,
+            args,
+            ty,
+            separator,
+        } = self.bind_aggregate(call, name, at, inner)?;
         let function = AggregateFunction::new_udf(udf, args, false, None, Vec::new(), None);
         let typed = self.aggregate_column(function, ty.clone(), ctx)?;
-        match plain {
+        match separator {
             None => Ok(typed),
             Some(separator) => self.join_strings(typed, separator, &ty),
         }
@@ -349,12 +365,7 @@ impl Analyzer<'_> {
         name: &str,
         at: usize,
         ctx: Ctx<'_>,
-    ) -> Result<(
-        std::sync::Arc<datafusion::logical_expr::AggregateUDF>,
-        Vec<DfExpr>,
-        SqlType,
-        Option<Typed>,
-    )> {
+    ) -> Result<BoundAggregate> {
         let star = matches!(
             call.args.as_slice(),
             [Argument {
@@ -471,7 +482,12 @@ impl Analyzer<'_> {
         } else {
             modified(udf, modifiers, &ty)
         };
-        Ok((udf, args, ty, separator))
+        Ok(BoundAggregate {
+            udf,
+            args,
+            ty,
+            separator,
+        })
     }
 
     fn count_literal(&self, e: &Expr) -> Result<usize> {

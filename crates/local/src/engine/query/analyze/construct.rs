@@ -1,24 +1,22 @@
 //! ARRAY and STRUCT constructors and subscripts.
 
-use datafusion::logical_expr::{
-    BinaryExpr, Case, Expr as DfExpr, Operator, expr::InList, expr::ScalarFunction,
-};
-use datafusion::scalar::ScalarValue;
-
-use super::super::super::functions::{CastMode, Function, SqlType, cast, resolve};
-use super::super::ast::{
-    BinaryOp, Expr, ExprKind, Ident, InSet, Quantifier, Subscript, Truth, TypeName, UnaryOp,
-};
+use super::super::super::functions::SqlType;
+use super::super::ast::{Expr, Ident, Subscript, TypeName};
+use super::Analyzer;
 use super::expr::implied_name;
-use super::literal::{boolean, constant, evaluate, literal, null_of, text};
+use super::literal::{evaluate, literal};
 use super::nested;
-use super::scope::{Col, Ctx, Found, Range, Typed};
+use super::scope::{Ctx, Typed};
 use super::types::resolve_type;
-use super::{Analyzer, Scope};
 use crate::error::{Result, ServiceError};
 
 impl Analyzer<'_> {
-    pub(super) fn array(&self, element: Option<&TypeName>, items: &[Expr], ctx: Ctx<'_>) -> Result<Typed> {
+    pub(super) fn array(
+        &self,
+        element: Option<&TypeName>,
+        items: &[Expr],
+        ctx: Ctx<'_>,
+    ) -> Result<Typed> {
         let values = self.exprs(items, ctx)?;
         if let Some(bad) = values
             .iter()

@@ -6,12 +6,10 @@ use datafusion::logical_expr::{
 use datafusion::scalar::ScalarValue;
 
 use super::super::super::functions::{CastMode, Function, SqlType, cast, resolve};
-use super::super::ast::{
-    BinaryOp, Expr, ExprKind, Ident, InSet, Quantifier, Subscript, Truth, TypeName, UnaryOp,
-};
+use super::super::ast::{BinaryOp, Expr, ExprKind, InSet, Quantifier, Truth, TypeName, UnaryOp};
 use super::literal::{boolean, constant, evaluate, literal, null_of, text};
 use super::nested;
-use super::scope::{Col, Ctx, Found, Range, Typed};
+use super::scope::{Ctx, Typed};
 use super::types::resolve_type;
 use super::{Analyzer, Scope};
 use crate::error::{Result, ServiceError};

@@ -1,23 +1,17 @@
 //! FROM clauses.
 
-use std::sync::Arc;
-
 use datafusion::common::JoinType;
 use datafusion::logical_expr::{Expr as DfExpr, LogicalPlan, LogicalPlanBuilder, Operator};
 use datafusion::scalar::ScalarValue;
 
 use super::super::super::functions::SqlType;
 use super::super::ast::{BinaryOp, Expr, ExprKind, Ident, JoinKind, JoinOn, Path, TableExpr};
-use super::super::information_schema;
-use super::super::scan::{ScanColumn, Source as ScanSource, scan};
-use super::super::session::service_error;
 use super::Analyzer;
 use super::expr::{NOTHING, binary};
 use super::nested::{self, Padding};
 use super::query::built;
 use super::scope::{Col, Ctx, Found, Frame, Mode, Range, Rel, Scope, column};
 use crate::error::{Result, ServiceError};
-use crate::store::{Snapshot, Table, TableKind, TableRef};
 
 /// Rows and the names they bring into scope.
 #[derive(Debug, Clone)]
@@ -40,7 +34,7 @@ impl Source {
 }
 
 impl Analyzer<'_> {
-    pub(super) fn from_clause(
+    pub(super) fn source(
         &self,
         from: Option<&TableExpr>,
         frame: Option<&Frame<'_>>,
@@ -180,13 +174,7 @@ impl Analyzer<'_> {
                 let source = self.relation(rel, alias);
                 self.beside(left, source)
             }
-            TableExpr::Join {
-                left: l,
-                right: r,
-                kind,
-                on,
-                at,
-            } => self.join(l, r, *kind, on, *at, left, frame),
+            TableExpr::Join { .. } => self.join(from, left, frame),
             TableExpr::Pivot { .. } | TableExpr::Unpivot { .. } => {
                 let source = self.pivot(from, frame)?;
                 self.beside(left, source)
@@ -314,14 +302,21 @@ impl Analyzer<'_> {
 
     fn join(
         &self,
-        l: &TableExpr,
-        r: &TableExpr,
-        kind: JoinKind,
-        on: &JoinOn,
-        at: usize,
+        join: &TableExpr,
         before: Option<Source>,
         frame: Option<&Frame<'_>>,
     ) -> Result<Source> {
+        let TableExpr::Join {
+            left: l,
+            right: r,
+            kind,
+            on,
+            at,
+        } = join
+        else {
+            return Err(ServiceError::internal("a join is a join"));
+        };
+        let (kind, at) = (*kind, *at);
         let apart = matches!(kind, JoinKind::Right | JoinKind::Full);
         if apart && before.is_some() {
             return Err(ServiceError::unsupported(
@@ -334,7 +329,7 @@ impl Analyzer<'_> {
         } else {
             Padding::Drop
         };
-        let array = match r {
+        let array = match r.as_ref() {
             TableExpr::Unnest {
                 exprs,
                 alias,
@@ -620,8 +615,8 @@ impl Analyzer<'_> {
         let value = self.expr(percent, Ctx::new(&NOTHING, None, "TABLESAMPLE"))?;
         let value = self.cast_to(value, &SqlType::Float64)?;
         match self.evaluate_typed(&value)?.value {
-            ScalarValue::Float64(Some(p)) if p == 100.0 => Ok(table),
-            ScalarValue::Float64(Some(p)) if p == 0.0 => Ok(Source {
+            ScalarValue::Float64(Some(100.0)) => Ok(table),
+            ScalarValue::Float64(Some(0.0)) => Ok(Source {
                 plan: built(LogicalPlanBuilder::from(table.plan).limit(0, Some(0)))?,
                 ..table
             }),

@@ -1,20 +1,12 @@
 //! Paths: columns, range variables and fields.
 
-use datafusion::logical_expr::{
-    BinaryExpr, Case, Expr as DfExpr, Operator, expr::InList, expr::ScalarFunction,
-};
-use datafusion::scalar::ScalarValue;
-
-use super::super::super::functions::{CastMode, Function, SqlType, cast, resolve};
-use super::super::ast::{
-    BinaryOp, Expr, ExprKind, Ident, InSet, Quantifier, Subscript, Truth, TypeName, UnaryOp,
-};
-use super::literal::{boolean, constant, evaluate, literal, null_of, text};
+use super::super::super::functions::SqlType;
+use super::super::ast::{Expr, ExprKind, Ident};
+use super::Analyzer;
+use super::literal::text;
 use super::nested;
 use super::scope::{Col, Ctx, Found, Range, Typed};
-use super::types::resolve_type;
-use super::{Analyzer, Scope};
-use crate::error::{Result, ServiceError};
+use crate::error::Result;
 
 impl Analyzer<'_> {
     pub(super) fn path(&self, e: &Expr, ctx: Ctx<'_>) -> Result<Typed> {

@@ -40,7 +40,7 @@ impl Analyzer<'_> {
         cut: Cut,
         frame: Option<&Frame<'_>>,
     ) -> Result<Rel> {
-        let mut source = self.from_clause(select.from.as_ref(), frame)?;
+        let mut source = self.source(select.from.as_ref(), frame)?;
         if let Some(filter) = &select.filter {
             let ctx = Ctx::new(&source.scope, frame, "WHERE clause");
             let condition = self.condition(filter, ctx)?;

@@ -1,25 +1,13 @@
 //! UNION, INTERSECT and EXCEPT.
 
-use std::rc::Rc;
-
-use datafusion::functions_window::row_number::row_number_udwf;
-use datafusion::logical_expr::expr::{Sort, WindowFunction, WindowFunctionParams};
-use datafusion::logical_expr::{
-    Expr as DfExpr, LogicalPlan, LogicalPlanBuilder, Operator, WindowFrame,
-    WindowFunctionDefinition,
-};
-use datafusion::scalar::ScalarValue;
+use datafusion::logical_expr::{Expr as DfExpr, LogicalPlanBuilder};
 
 use super::super::super::functions::SqlType;
-use super::super::ast::{Cte, Expr, ExprKind, OrderItem, Query, SetExpr, SetOp};
-use super::super::scan::plan_of;
+use super::super::ast::{SetExpr, SetOp};
 use super::super::session::service_error;
 use super::query::{Cut, built};
-use super::expr::{NOTHING, binary};
-use super::literal::int;
-use super::scope::{Col, Ctx, Frame, Mode, Rel, Scope, Typed, column};
-use super::window::with_windows;
-use super::{Analyzer, CteEntry, frame_address, nested};
+use super::scope::{Col, Frame, Rel, column};
+use super::{Analyzer, nested};
 use crate::error::{Result, ServiceError};
 
 impl Analyzer<'_> {

@@ -6,34 +6,23 @@
 //! partitioning windows by it), and the results go back to the rows by number.
 
 use std::cell::{Cell, RefCell};
-use std::collections::HashSet;
-use std::fmt;
-use std::hash::{Hash, Hasher};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
 
-use arrow::array::{
-    Array, ArrayRef, AsArray, BooleanArray, Int64Array, RecordBatch, new_null_array,
-};
-use arrow::datatypes::{DataType, FieldRef, Int64Type, SchemaRef};
-use arrow::row::{OwnedRow, RowConverter, SortField};
-use datafusion::error::{DataFusionError, Result as DfResult};
 use datafusion::logical_expr::expr::ScalarFunction;
-use datafusion::logical_expr::{
-    ColumnarValue, Expr as DfExpr, LogicalPlan, ReturnFieldArgs, ScalarFunctionArgs, ScalarUDF,
-    ScalarUDFImpl, Signature, Volatility,
-};
-use datafusion::prelude::SessionContext;
+use datafusion::logical_expr::{Expr as DfExpr, ScalarUDF, Signature, Volatility};
 use parking_lot::Mutex;
 
 use super::super::super::functions::SqlType;
 use super::super::ast::{BinaryOp, Query};
 use super::super::scan::{Slot, id_schema};
-use super::super::session::{external, run_physical, wait};
-use super::subquery_function::{Correlation, Subquery, Use};
+use super::Analyzer;
 use super::scope::{Col, Ctx, Frame, Mode, Rel, Scope, Typed, column};
-use super::{Analyzer, nested};
+use super::subquery_function::{Correlation, Subquery, Use};
 use crate::error::{Result, ServiceError};
+
+/// A subquery's plan and, if it is correlated, how and to which outer columns.
+type Analyzed = (Rel, Option<(Correlation, Vec<Col>)>);
 
 static IDS: AtomicU64 = AtomicU64::new(1);
 
@@ -76,7 +65,7 @@ impl Analyzer<'_> {
         &self,
         ctx: Ctx<'_>,
         analyze: &dyn Fn(Option<&Frame<'_>>) -> Result<Rel>,
-    ) -> Result<(Rel, Option<(Correlation, Vec<Col>)>)> {
+    ) -> Result<Analyzed> {
         let probe = Frame {
             outer: ctx,
             mode: Mode::Probe,

@@ -1,10 +1,8 @@
 //! Subqueries while they run: see [`super::subquery`].
 
-use std::cell::{Cell, RefCell};
 use std::collections::HashSet;
 use std::fmt;
 use std::hash::{Hash, Hasher};
-use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
 
 use arrow::array::{
@@ -13,20 +11,17 @@ use arrow::array::{
 use arrow::datatypes::{DataType, FieldRef, Int64Type, SchemaRef};
 use arrow::row::{OwnedRow, RowConverter, SortField};
 use datafusion::error::{DataFusionError, Result as DfResult};
-use datafusion::logical_expr::expr::ScalarFunction;
 use datafusion::logical_expr::{
-    ColumnarValue, Expr as DfExpr, LogicalPlan, ReturnFieldArgs, ScalarFunctionArgs, ScalarUDF,
-    ScalarUDFImpl, Signature, Volatility,
+    ColumnarValue, Expr as DfExpr, LogicalPlan, ReturnFieldArgs, ScalarFunctionArgs, ScalarUDFImpl,
+    Signature,
 };
 use datafusion::prelude::SessionContext;
 use parking_lot::Mutex;
 
 use super::super::super::functions::SqlType;
-use super::super::ast::{BinaryOp, Query};
-use super::super::scan::{Slot, id_schema};
+use super::super::scan::Slot;
 use super::super::session::{external, run_physical, wait};
-use super::scope::{Col, Ctx, Frame, Mode, Rel, Scope, Typed, column};
-use super::{Analyzer, nested};
+use super::nested;
 use crate::error::{Result, ServiceError};
 
 /// What becomes of a subquery's rows.
@@ -104,7 +99,6 @@ impl Hash for Subquery {
         self.id.hash(state);
     }
 }
-
 
 impl Subquery {
     fn execute(&self) -> Result<Vec<RecordBatch>> {

@@ -2,21 +2,20 @@
 
 use std::sync::Arc;
 
-use datafusion::common::JoinType;
-use datafusion::logical_expr::{Expr as DfExpr, LogicalPlan, LogicalPlanBuilder, Operator};
+use datafusion::logical_expr::{Expr as DfExpr, LogicalPlanBuilder};
 use datafusion::scalar::ScalarValue;
 
 use super::super::super::functions::SqlType;
-use super::super::ast::{BinaryOp, Expr, ExprKind, Ident, JoinKind, JoinOn, Path, TableExpr};
+use super::super::ast::{Expr, Ident, Path};
 use super::super::information_schema;
 use super::super::scan::{ScanColumn, Source as ScanSource, scan};
 use super::super::session::service_error;
 use super::Analyzer;
-use super::expr::{NOTHING, binary};
-use super::nested::{self, Padding};
-use super::query::built;
+use super::expr::NOTHING;
 use super::from::Source;
-use super::scope::{Col, Ctx, Found, Frame, Mode, Range, Rel, Scope, column};
+use super::nested::{self};
+use super::query::built;
+use super::scope::{Col, Ctx, Frame, Range, Rel, Scope, column};
 use crate::error::{Result, ServiceError};
 use crate::store::{Snapshot, Table, TableKind, TableRef};
 

@@ -11,6 +11,7 @@ use datafusion::scalar::ScalarValue;
 use super::super::super::functions::{Function, FunctionKind, SqlType, kind, resolve};
 use super::super::ast::{Bound, Call, Expr, ExprKind, Frame as FrameSpec, Window, WindowSpec};
 use super::aggregate::walk;
+use super::call::BoundAggregate;
 use super::expr::NOTHING;
 use super::modified::{Modifiers, modified};
 use super::query::built;
@@ -62,7 +63,8 @@ impl Analyzer<'_> {
                         "ORDER BY, LIMIT or HAVING inside a window call",
                     ));
                 }
-                let (udf, args, ty, _) = self.bind_aggregate(call, name, at, inner)?;
+                let BoundAggregate { udf, args, ty, .. } =
+                    self.bind_aggregate(call, name, at, inner)?;
                 let arity = args.len();
                 let udf = modified(udf, Modifiers::none(arity), &ty);
                 (WindowFunctionDefinition::AggregateUDF(udf), args, ty, false)

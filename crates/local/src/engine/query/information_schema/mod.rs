@@ -10,7 +10,6 @@ use std::sync::Arc;
 
 use arrow::array::{ArrayRef, RecordBatch};
 use datafusion::scalar::ScalarValue;
-use serde_json::Value;
 
 use super::super::functions::SqlType;
 use super::analyze::{Col, Rel};

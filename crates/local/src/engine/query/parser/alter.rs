@@ -1,10 +1,6 @@
 //! DROP and ALTER.
 
-use super::super::ast::{
-    Alter, AlterAction, ColumnChange, ColumnDef, ColumnType, CreateFunction, CreateMode,
-    CreateProcedure, CreateSchema, CreateTable, CreateView, Drop, ForeignKey, FunctionBody, Ident,
-    ObjectKind, Options, ProcedureMode, StatementKind, TableSource,
-};
+use super::super::ast::{Alter, AlterAction, ColumnChange, Drop, Ident, ObjectKind, StatementKind};
 use super::Parser;
 use super::lexer::TokenKind;
 use crate::error::{Result, ServiceError};

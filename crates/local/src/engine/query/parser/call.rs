@@ -1,8 +1,7 @@
 //! Function calls, ORDER BY items and windows.
 
 use super::super::ast::{
-    Argument, BinaryOp, Bound, Call, Expr, ExprKind, Frame, Having, Ident, InSet, OrderItem,
-    Quantifier, Subscript, Truth, TypeKind, TypeName, UnaryOp, Window, WindowSpec,
+    Argument, Bound, Call, Expr, ExprKind, Frame, Having, Ident, OrderItem, Window, WindowSpec,
 };
 use super::expr::boxed;
 use super::lexer::TokenKind;

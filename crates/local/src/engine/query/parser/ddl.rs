@@ -1,12 +1,11 @@
 //! CREATE, DROP and ALTER.
 
 use super::super::ast::{
-    Alter, AlterAction, ColumnChange, ColumnDef, ColumnType, CreateFunction, CreateMode,
-    CreateProcedure, CreateSchema, CreateTable, CreateView, Drop, ForeignKey, FunctionBody, Ident,
-    ObjectKind, Options, ProcedureMode, StatementKind, TableSource,
+    ColumnDef, ColumnType, CreateFunction, CreateMode, CreateProcedure, CreateSchema, CreateTable,
+    CreateView, ForeignKey, FunctionBody, Ident, Options, ProcedureMode, StatementKind,
+    TableSource,
 };
 use super::Parser;
-use super::lexer::TokenKind;
 use crate::error::{Result, ServiceError};
 
 impl Parser<'_> {

@@ -1,11 +1,11 @@
 //! Expressions.
 
 use super::super::ast::{
-    Argument, BinaryOp, Bound, Call, Expr, ExprKind, Frame, Having, Ident, InSet, OrderItem,
-    Quantifier, Subscript, Truth, TypeKind, TypeName, UnaryOp, Window, WindowSpec,
+    BinaryOp, Expr, ExprKind, Ident, InSet, Quantifier, Subscript, Truth, TypeKind, TypeName,
+    UnaryOp,
 };
+use super::Parser;
 use super::lexer::TokenKind;
-use super::{Parser, is_reserved};
 use crate::error::{Result, ServiceError};
 
 pub(super) fn boxed(kind: ExprKind, at: usize) -> Expr {

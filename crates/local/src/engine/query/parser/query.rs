@@ -7,6 +7,9 @@ use super::Parser;
 use super::lexer::TokenKind;
 use crate::error::{Result, ServiceError};
 
+/// EXCEPT and REPLACE behind a `*`.
+type StarModifiers = (Vec<Ident>, Vec<(Expr, Ident)>);
+
 impl Parser<'_> {
     pub(super) fn query(&mut self) -> Result<Query> {
         self.nested(|p| p.query_inner())
@@ -237,7 +240,7 @@ impl Parser<'_> {
         Ok(SelectItem::Expr { expr, alias })
     }
 
-    fn star_modifiers(&mut self) -> Result<(Vec<Ident>, Vec<(Expr, Ident)>)> {
+    fn star_modifiers(&mut self) -> Result<StarModifiers> {
         let except = if self.is_word("EXCEPT") && self.symbol_at(1, "(") {
             self.advance();
             self.parenthesized(|p| p.any_ident())?

@@ -345,13 +345,9 @@ impl Parser<'_> {
             } else {
                 vec![p.ident()?]
             };
-            let label = if p.take_word("AS") {
-                Some(p.expr()?)
-            } else if matches!(p.peek(), TokenKind::String(_) | TokenKind::Integer(_)) {
-                Some(p.expr()?)
-            } else {
-                None
-            };
+            let labelled = p.take_word("AS")
+                || matches!(p.peek(), TokenKind::String(_) | TokenKind::Integer(_));
+            let label = if labelled { Some(p.expr()?) } else { None };
             Ok(UnpivotColumns { columns, label })
         })?;
         self.expect_symbol(")")?;
