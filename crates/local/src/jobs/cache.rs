@@ -13,7 +13,7 @@ use parking_lot::Mutex;
 use super::names::{dotted_names, tables_named};
 use crate::engine::QueryRequest;
 use crate::schema::TableSchema;
-use crate::store::{State, Store, TableRef};
+use crate::store::{State, Store, TableKind, TableRef};
 
 /// Results beyond this number push out the oldest.
 const MAX_RESULTS: usize = 1_000;
@@ -74,13 +74,23 @@ pub struct QueryCache {
 }
 
 /// The key and the versions of a query, `None` when its result must not be reused.
-pub fn identify(store: &Store, request: &QueryRequest) -> Option<(CacheKey, Fingerprint)> {
+///
+/// `is_routine` tells the names of functions that are kept in datasets: their
+/// definitions may change or differ from run to run themselves.
+pub fn identify(
+    store: &Store,
+    request: &QueryRequest,
+    is_routine: &dyn Fn(&str) -> bool,
+) -> Option<(CacheKey, Fingerprint)> {
     let names = dotted_names(&request.sql);
-    let volatile = names
-        .iter()
-        .flatten()
-        .any(|part| part.contains('*') || VOLATILE.iter().any(|v| part.eq_ignore_ascii_case(v)));
-    if volatile || request.sql.contains("@@") {
+    let volatile = |names: &[Vec<String>]| {
+        names.iter().flatten().any(|part| {
+            part.contains('*')
+                || VOLATILE.iter().any(|v| part.eq_ignore_ascii_case(v))
+                || is_routine(part)
+        })
+    };
+    if volatile(&names) || request.sql.contains("@@") {
         return None;
     }
     let key = CacheKey {
@@ -90,7 +100,7 @@ pub fn identify(store: &Store, request: &QueryRequest) -> Option<(CacheKey, Fing
         sql: request.sql.clone(),
         parameters: format!("{:?}", request.parameters),
     };
-    let fingerprint = store.read(|state| fingerprint(state, request, &names))?;
+    let fingerprint = store.read(|state| fingerprint(state, request, &names, &volatile))?;
     Some((key, fingerprint))
 }
 
@@ -98,6 +108,7 @@ fn fingerprint(
     state: &State,
     request: &QueryRequest,
     names: &[Vec<String>],
+    volatile: &dyn Fn(&[Vec<String>]) -> bool,
 ) -> Option<Fingerprint> {
     let tables = tables_named(
         state,
@@ -108,15 +119,9 @@ fn fingerprint(
     let mut out: Fingerprint = Vec::with_capacity(tables.len());
     for table in tables {
         let meta = table.meta();
-        let view = match &meta.kind {
-            crate::store::TableKind::View(view)
-            | crate::store::TableKind::MaterializedView(view) => Some(dotted_names(&view.query)),
-            _ => None,
-        };
-        let volatile = view.iter().flatten().flatten().any(|part| {
-            part.contains('*') || VOLATILE.iter().any(|v| part.eq_ignore_ascii_case(v))
-        });
-        if volatile {
+        if let TableKind::View(view) | TableKind::MaterializedView(view) = &meta.kind
+            && volatile(&dotted_names(&view.query))
+        {
             return None;
         }
         out.push((
@@ -176,7 +181,11 @@ impl QueryCache {
 mod tests {
     use super::*;
     use crate::schema::{Field, FieldType};
-    use crate::store::{Mutation, StoreOptions, TableKind, TableMeta, View};
+    use crate::store::{Mutation, StoreOptions, TableMeta, View};
+
+    fn none(_: &str) -> bool {
+        false
+    }
 
     fn request(sql: &str) -> QueryRequest {
         QueryRequest {
@@ -221,11 +230,11 @@ mod tests {
             referenced: Vec::new(),
         };
         let remember = || {
-            let (key, fingerprint) = identify(&store, &query).unwrap();
+            let (key, fingerprint) = identify(&store, &query, &none).unwrap();
             cache.keep(key, fingerprint, result.clone());
         };
         let hit = || {
-            let (key, fingerprint) = identify(&store, &query).unwrap();
+            let (key, fingerprint) = identify(&store, &query, &none).unwrap();
             cache.find(&store, &key, &fingerprint).is_some()
         };
         assert!(!hit());
@@ -257,15 +266,29 @@ mod tests {
             "SELECT * FROM d.t FOR SYSTEM_TIME AS OF TIMESTAMP '2024-01-01'",
             "SELECT * FROM d.now",
         ] {
-            assert!(identify(&store, &request(sql)).is_none(), "{sql}");
+            assert!(identify(&store, &request(sql), &none).is_none(), "{sql}");
         }
-        assert!(identify(&store, &request("SELECT 'rand()' -- rand()")).is_some());
+        assert!(identify(&store, &request("SELECT 'rand()' -- rand()"), &none).is_some());
+    }
+
+    #[test]
+    fn functions_of_datasets_may_change() {
+        let store = Store::in_memory(StoreOptions::default());
+        put(&store, "v", &["a"], Some("SELECT d.f(1) a"));
+        let is_routine = |name: &str| name == "f";
+        for sql in ["SELECT d.f(1)", "SELECT * FROM d.v"] {
+            assert!(identify(&store, &request(sql), &none).is_some(), "{sql}");
+            assert!(
+                identify(&store, &request(sql), &is_routine).is_none(),
+                "{sql}"
+            );
+        }
     }
 
     #[test]
     fn surroundings_are_part_of_the_key() {
         let store = Store::in_memory(StoreOptions::default());
-        let key = |r: &QueryRequest| identify(&store, r).unwrap().0;
+        let key = |r: &QueryRequest| identify(&store, r, &none).unwrap().0;
         let plain = request("SELECT 1");
         let mut other = plain.clone();
         other.project = "q".into();

@@ -210,7 +210,9 @@ impl Query {
     async fn try_run(&self, service: &Arc<Service>, job: &Arc<Job>) -> Result<(Outcome, u64)> {
         self.check(service)?;
         let identity = if self.destination.is_none() && self.config.use_query_cache != Some(false) {
-            cache::identify(&service.store, &self.request)
+            cache::identify(&service.store, &self.request, &|name| {
+                service.routines.has_function(name)
+            })
         } else {
             None
         };

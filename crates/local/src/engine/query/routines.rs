@@ -25,6 +25,14 @@ impl Routines {
         self.procedures.write().insert(key, text);
     }
 
+    /// Whether a function kept here is called `name`, in whatever dataset.
+    pub fn has_function(&self, name: &str) -> bool {
+        self.functions.read().keys().any(|key| {
+            let own = key.rsplit(['.', ':']).next().unwrap_or(key);
+            own.trim_matches('`').eq_ignore_ascii_case(name)
+        })
+    }
+
     pub(super) fn remove(&self, key: &str) {
         self.functions.write().remove(key);
         self.procedures.write().remove(key);
