@@ -304,12 +304,12 @@ fn read_part<T: for<'de> Deserialize<'de>>(value: &Value, kind: JobKind) -> Resu
 
 /// Rewrites what the service answers in another form than it was sent.
 fn normalize(own: &mut Map<String, Value>, config: &JobConfig) -> Result<()> {
-    if let JobConfig::Load(load) = config {
-        if let Some(schema) = &load.schema {
-            let schema = serde_json::to_value(schema)
-                .map_err(|e| ServiceError::internal(format!("a schema has a JSON form: {e}")))?;
-            own.insert("schema".into(), schema);
-        }
+    if let JobConfig::Load(load) = config
+        && let Some(schema) = &load.schema
+    {
+        let schema = serde_json::to_value(schema)
+            .map_err(|e| ServiceError::internal(format!("a schema has a JSON form: {e}")))?;
+        own.insert("schema".into(), schema);
     }
     if matches!(config, JobConfig::Query(_)) {
         own.entry("priority").or_insert("INTERACTIVE".into());

@@ -12,10 +12,13 @@ use crate::store::millis_now;
 /// How long a request id is remembered, in milliseconds.
 const LIFETIME: i64 = 15 * 60_000;
 
-/// The jobs that requests with an id have started.
+/// A project and a request's id.
+type RequestKey = (String, String);
+
+/// The jobs that requests with an id have started, and when.
 #[derive(Debug, Default)]
 pub struct Requests {
-    started: Mutex<HashMap<(String, String), (Arc<Job>, i64)>>,
+    started: Mutex<HashMap<RequestKey, (Arc<Job>, i64)>>,
 }
 
 impl Requests {

@@ -41,7 +41,7 @@ pub struct JobRequest {
 /// What a job does, checked as far as can be done before it runs.
 enum Work {
     Query(Box<Query>),
-    Load(Load),
+    Load(Box<Load>),
     Copy(Copy),
 }
 
@@ -113,7 +113,7 @@ fn prepare(service: &Service, request: JobRequest) -> Result<(Job, Work, Option<
             let location = place(&[dataset]);
             let load = Load::read(*config, request.files, &location)?;
             service.store.read(|state| load.check(state))?;
-            (Work::Load(load), location)
+            (Work::Load(Box::new(load)), location)
         }
         JobConfig::Copy(config) => {
             let copy = Copy::read(&config)?;
@@ -198,7 +198,7 @@ fn internal() -> ServiceError {
 async fn perform(service: &Arc<Service>, job: &Arc<Job>, work: Work) -> (Outcome, u64) {
     match work {
         Work::Query(query) => query.run(service, job).await,
-        Work::Load(load) => (Arc::new(load).run(service, job).await, 0),
+        Work::Load(load) => (Arc::new(*load).run(service, job).await, 0),
         Work::Copy(copy) => {
             let service = Arc::clone(service);
             let task = tokio::task::spawn_blocking(move || match copy.run(&service.store) {

@@ -189,10 +189,10 @@ fn incomplete(id: &str, received: u64) -> Response {
         Body::empty(),
     )
         .into_response();
-    if let Some(last) = received.checked_sub(1) {
-        if let Ok(value) = format!("bytes=0-{last}").parse() {
-            response.headers_mut().insert(RANGE, value);
-        }
+    if let Some(last) = received.checked_sub(1)
+        && let Ok(value) = format!("bytes=0-{last}").parse()
+    {
+        response.headers_mut().insert(RANGE, value);
     }
     response
 }

@@ -51,7 +51,7 @@ pub(super) fn read(
     let mut rows = Rows::new(&schema, &settings, options);
     for text in &texts {
         let mut records = Records::new(text, &dialect);
-        let order = if settings.by_name {
+        let order = if settings.matching == Matching::Name {
             records.skip_lines(skip.saturating_sub(1));
             let header = records.next();
             Some(header_order(
@@ -70,6 +70,24 @@ pub(super) fn read(
     rows.finish()
 }
 
+/// How values find their columns.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Matching {
+    /// By their place in the line.
+    Position,
+    /// By the header's names.
+    Name,
+}
+
+/// What the NUL character in a value is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Nul {
+    /// An error.
+    Refused,
+    /// Part of the text.
+    Kept,
+}
+
 /// What the options mean.
 struct Settings {
     delimiter: Option<String>,
@@ -79,8 +97,8 @@ struct Settings {
     ignore_unknown: bool,
     /// Texts that mean NULL; empty text does when there are none.
     null_markers: Vec<String>,
-    by_name: bool,
-    keep_control: bool,
+    matching: Matching,
+    nul: Nul,
 }
 
 impl Settings {
@@ -135,16 +153,16 @@ impl Settings {
             Some(marker) if !marker.is_empty() => null_markers.push(marker.to_string()),
             _ => {}
         }
-        let by_name = match options.source_column_match.as_deref().unwrap_or("POSITION") {
-            "POSITION" | "SOURCE_COLUMN_MATCH_UNSPECIFIED" | "" => false,
-            "NAME" => true,
+        let matching = match options.source_column_match.as_deref().unwrap_or("POSITION") {
+            "POSITION" | "SOURCE_COLUMN_MATCH_UNSPECIFIED" | "" => Matching::Position,
+            "NAME" => Matching::Name,
             other => {
                 return Err(ServiceError::invalid(format!(
                     "Invalid value for sourceColumnMatch: {other} is not a valid value"
                 )));
             }
         };
-        if by_name && options.skip_leading_rows == Some(0) {
+        if matching == Matching::Name && options.skip_leading_rows == Some(0) {
             return Err(ServiceError::invalid(
                 "sourceColumnMatch NAME needs a header: skipLeadingRows must be at least 1.",
             ));
@@ -156,8 +174,11 @@ impl Settings {
             jagged: options.allow_jagged_rows == Some(true),
             ignore_unknown: options.ignore_unknown_values == Some(true),
             null_markers,
-            by_name,
-            keep_control: options.preserve_ascii_control_characters == Some(true),
+            matching,
+            nul: match options.preserve_ascii_control_characters {
+                Some(true) => Nul::Kept,
+                _ => Nul::Refused,
+            },
         })
     }
 
@@ -362,7 +383,7 @@ impl<'a> Rows<'a> {
                 field.text
             ))
         };
-        if !self.settings.keep_control && field.text.contains('\0') {
+        if self.settings.nul == Nul::Refused && field.text.contains('\0') {
             return bad("Bad character (ASCII 0) encountered");
         }
         match self.reader.text(column, &field.text) {
@@ -451,7 +472,7 @@ fn autodetect(texts: &[String], settings: &Settings, options: &FormatOptions) ->
                 .get(c)
                 .filter(|h| has_header && !h.text.trim().is_empty())
             {
-                Some(field) => names.from_header(&field.text, c),
+                Some(field) => names.like_header(&field.text, c),
                 None => names.generated(&found),
             };
             Field::new(name, found).with_mode(Mode::Nullable)

@@ -221,7 +221,9 @@ mod tests {
         }
     }
 
-    fn scan(text: &str, dialect: &Dialect) -> Vec<(u64, usize, Result<Vec<String>, &'static str>)> {
+    type Scanned = (u64, usize, Result<Vec<String>, &'static str>);
+
+    fn scan(text: &str, dialect: &Dialect) -> Vec<Scanned> {
         Records::new(text, dialect)
             .map(|r| {
                 let fields = r.fields.map(|fields| {

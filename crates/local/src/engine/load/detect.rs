@@ -92,7 +92,7 @@ pub(super) struct Names {
 
 impl Names {
     /// A legal name like the header's text.
-    pub(super) fn from_header(&mut self, text: &str, position: usize) -> String {
+    pub(super) fn like_header(&mut self, text: &str, position: usize) -> String {
         self.generated = position + 1;
         let mut name: String = text
             .trim()
@@ -166,9 +166,9 @@ mod tests {
     #[test]
     fn names_are_legal_and_unlike() {
         let mut names = Names::default();
-        assert_eq!(names.from_header(" a b ", 0), "a_b");
-        assert_eq!(names.from_header("A_B", 1), "A_B_1");
-        assert_eq!(names.from_header("2x", 2), "_2x");
+        assert_eq!(names.like_header(" a b ", 0), "a_b");
+        assert_eq!(names.like_header("A_B", 1), "A_B_1");
+        assert_eq!(names.like_header("2x", 2), "_2x");
         assert_eq!(names.generated(&FieldType::Float64), "double_field_3");
     }
 }

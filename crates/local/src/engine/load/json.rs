@@ -197,7 +197,7 @@ fn fields(
         .enumerate()
         .map(|(position, (name, seen))| {
             let at = format!("{path}{name}");
-            if names.from_header(name, position) != *name {
+            if names.like_header(name, position) != *name {
                 return Err(reading(format_args!(
                     "Invalid field name \"{at}\". Fields must contain only letters, numbers, and \
                      underscores, start with a letter or underscore, be at most 300 characters \

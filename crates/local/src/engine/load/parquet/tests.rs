@@ -1,8 +1,8 @@
 use std::sync::Arc;
 
 use arrow::array::{
-    Array, Decimal128Array, Int64Array, Int64Builder, ListArray, MapBuilder, StringArray,
-    StringBuilder, StructArray, TimestampMicrosecondArray, TimestampNanosecondArray,
+    Decimal128Array, Int64Array, Int64Builder, ListArray, MapBuilder, StringArray, StringBuilder,
+    StructArray, TimestampMicrosecondArray, TimestampNanosecondArray,
 };
 use arrow::datatypes::{DataType, Fields, Int64Type};
 use parquet::arrow::ArrowWriter;
