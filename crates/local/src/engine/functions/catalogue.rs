@@ -203,6 +203,25 @@ pub(crate) fn kind(name: &str) -> Option<FunctionKind> {
     }
 }
 
+/// Whether `argument => value` may stand as a call's argument at `position`
+/// (from 0): named arguments follow the others, in the order of the signature.
+pub(crate) fn takes_named(function: &str, argument: &str, position: usize) -> bool {
+    match (function, argument.to_ascii_lowercase().as_str()) {
+        ("parse_json" | "float64" | "double", "wide_number_mode")
+        | ("to_json", "stringify_wide_numbers")
+        | ("to_json_string", "pretty_print")
+        | ("json_keys", "max_depth") => position == 1,
+        ("json_keys", "mode")
+        | ("json_strip_nulls", "include_arrays")
+        | ("edit_distance", "max_distance") => position == 2,
+        ("json_strip_nulls", "remove_empty") => position == 3,
+        ("json_set", "create_if_missing")
+        | ("json_array_append", "append_each_element")
+        | ("json_array_insert", "insert_each_element") => position >= 3 && position % 2 == 1,
+        _ => false,
+    }
+}
+
 /// Every scalar function and operator that is implemented.
 pub(crate) fn scalars() -> Vec<Definition> {
     [
@@ -229,6 +248,15 @@ pub(crate) fn scalars() -> Vec<Definition> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn named_arguments_stand_in_their_places() {
+        assert!(takes_named("parse_json", "Wide_Number_Mode", 1));
+        assert!(!takes_named("parse_json", "wide_number_mode", 0));
+        assert!(takes_named("json_set", "create_if_missing", 3));
+        assert!(!takes_named("json_set", "create_if_missing", 2));
+        assert!(!takes_named("upper", "x", 0));
+    }
 
     #[test]
     fn every_name_is_one_thing() {

@@ -19,7 +19,8 @@ fn input<'a>(value: &'a Value<'_>) -> Result<&'a [u8]> {
     }
 }
 
-fn from_hex(text: &str) -> Answer {
+/// FROM_HEX.
+pub(crate) fn from_hex(text: &str) -> Answer {
     let digits: Vec<u8> = text.bytes().collect();
     // An odd number of digits reads as if a zero came first.
     let padded: Vec<u8> = if digits.len() % 2 == 1 {
@@ -40,7 +41,8 @@ fn from_hex(text: &str) -> Answer {
 
 const BASE32: &[u8; 32] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZ234567";
 
-fn to_base32(bytes: &[u8]) -> String {
+/// TO_BASE32.
+pub(crate) fn to_base32(bytes: &[u8]) -> String {
     let mut out = String::new();
     for chunk in bytes.chunks(5) {
         let mut block = [0u8; 8];
@@ -58,7 +60,8 @@ fn to_base32(bytes: &[u8]) -> String {
     out
 }
 
-fn from_base32(text: &str) -> Answer {
+/// FROM_BASE32.
+pub(crate) fn from_base32(text: &str) -> Answer {
     let invalid = || fail("Failed to decode invalid base32 string");
     let digits = text.trim_end_matches('=');
     if !text.len().is_multiple_of(8) || text.len() - digits.len() > 6 {
@@ -81,7 +84,8 @@ fn from_base32(text: &str) -> Answer {
     Ok(Value::binary(out))
 }
 
-fn from_base64(text: &str) -> Answer {
+/// FROM_BASE64.
+pub(crate) fn from_base64(text: &str) -> Answer {
     // Padding may be missing, and spaces do not count.
     let engine = GeneralPurpose::new(
         &alphabet::STANDARD,

@@ -75,7 +75,7 @@ use std::sync::{Arc, LazyLock};
 use datafusion::logical_expr::{AggregateUDF, ScalarUDF, WindowUDF};
 use datafusion::scalar::ScalarValue;
 
-pub(crate) use catalogue::{FunctionKind, kind};
+pub(crate) use catalogue::{FunctionKind, kind, takes_named};
 pub(crate) use coercion::{Literalness, distance, supertype};
 pub(crate) use types::SqlType;
 

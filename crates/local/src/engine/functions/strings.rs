@@ -5,7 +5,7 @@ use super::civil::Zone;
 use super::scalar::{Definition, row, typed};
 use super::types::SqlType;
 use super::value::{Answer, Value, fail};
-use crate::error::{Result, ServiceError};
+use crate::error::Result;
 
 /// What one function may make at most, in bytes.
 const MAX_BYTES: usize = 100 * 1024 * 1024;

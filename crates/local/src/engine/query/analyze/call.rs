@@ -6,7 +6,9 @@ use datafusion::logical_expr::expr::AggregateFunction;
 use datafusion::logical_expr::{AggregateUDF, Expr as DfExpr};
 use datafusion::scalar::ScalarValue;
 
-use super::super::super::functions::{CastMode, Function, FunctionKind, SqlType, kind, resolve};
+use super::super::super::functions::{
+    CastMode, Function, FunctionKind, SqlType, kind, resolve, takes_named,
+};
 use super::super::ast::{Argument, BinaryOp, Call, Expr, ExprKind, Having};
 use super::aggregate::function_name;
 use super::literal::{constant, null_of, text};
@@ -122,7 +124,9 @@ impl Analyzer<'_> {
     fn arguments(&self, call: &Call, name: &str, ctx: Ctx<'_>) -> Result<Vec<Typed>> {
         let mut args = Vec::new();
         for (i, argument) in call.args.iter().enumerate() {
-            if let Some(named) = &argument.name {
+            if let Some(named) = &argument.name
+                && !takes_named(name, &named.name, i)
+            {
                 return Err(ServiceError::unsupported(format_args!(
                     "The named argument {} of {}",
                     named.name,
