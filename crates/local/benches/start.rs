@@ -44,7 +44,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
             (),
         ))
     })?;
-    let mut append = |from: i64, rows: i64| {
+    let append = |from: i64, rows: i64| {
         let segment = Segment::in_memory(vec![batch(&schema, from, rows)], None);
         let segments = store.stage(vec![segment])?;
         store.commit(|_| Ok((vec![Mutation::Append(reference.clone(), segments)], ())))

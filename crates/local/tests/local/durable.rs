@@ -184,21 +184,22 @@ async fn kill_at_any_moment_loses_nothing_and_halves_nothing() {
 
         let running = Running::start(data.path());
         let found = batches(&running).await;
-        let told = told.lock();
         for (batch, rows) in &found {
             assert_eq!(
                 *rows, BATCH,
                 "batch {batch} in part, round {round}, seed {seed}"
             );
         }
-        for batch in &told.batches {
+        let (acknowledged, tables, label) = {
+            let told = told.lock();
+            (told.batches.clone(), told.tables.clone(), told.label)
+        };
+        for batch in acknowledged {
             assert!(
-                found.contains_key(batch),
+                found.contains_key(&batch),
                 "batch {batch} lost, round {round}, seed {seed}"
             );
         }
-        let (tables, label) = (told.tables.clone(), told.label);
-        drop(told);
         for table in tables {
             let got = running.get(&format!("datasets/d/tables/{table}")).await;
             assert_eq!(
