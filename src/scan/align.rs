@@ -6,6 +6,7 @@
 //! types although the buffers are the same; a different type proper means that
 //! the table changed in between.
 
+use std::collections::HashMap;
 use std::sync::Arc;
 
 use datafusion::arrow::array::{
@@ -30,9 +31,15 @@ impl Alignment {
     /// [`ErrorKind::FailedPrecondition`] naming the column that is missing or
     /// has another type.
     pub(crate) fn new(plan: &SchemaRef, session: &Schema) -> Result<Self> {
+        let by_name: HashMap<&str, (usize, &Field)> = session
+            .fields()
+            .iter()
+            .enumerate()
+            .map(|(position, field)| (field.name().as_str(), (position, field.as_ref())))
+            .collect();
         let mut positions = Vec::with_capacity(plan.fields().len());
         for field in plan.fields() {
-            let Some((position, found)) = session.column_with_name(field.name()) else {
+            let Some(&(position, found)) = by_name.get(field.name().as_str()) else {
                 return Err(changed(field, "is gone"));
             };
             if !same_layout(found.data_type(), field.data_type()) {
@@ -141,8 +148,6 @@ fn relabel(array: &ArrayRef, to: &DataType) -> Result<ArrayRef> {
 
 #[cfg(test)]
 mod tests {
-    use std::collections::HashMap;
-
     use datafusion::arrow::array::{Int64Array, StringArray};
     use datafusion::arrow::datatypes::Fields;
 
@@ -176,6 +181,19 @@ mod tests {
             .unwrap();
         assert_eq!(aligned.schema(), plan);
         assert_eq!(aligned.column(0).as_string::<i32>().value(0), "x");
+    }
+
+    #[test]
+    fn u12_ten_thousand_columns_are_matched() {
+        let fields = |order: &mut dyn Iterator<Item = usize>| -> SchemaRef {
+            let field = |n| Field::new(format!("c{n}"), DataType::Int64, true);
+            schema(order.map(field).collect())
+        };
+        let session = fields(&mut (0..10_000));
+        let plan = fields(&mut (0..10_000).rev());
+        let alignment = Alignment::new(&plan, &session).unwrap();
+        assert_eq!(alignment.positions[0], 9_999);
+        assert_eq!(alignment.positions[9_999], 0);
     }
 
     #[test]

@@ -147,7 +147,7 @@ impl FakeRead {
     }
 
     /// The server's address.
-    pub fn endpoint(&self) -> String {
+    pub(crate) fn endpoint(&self) -> String {
         format!("http://{}", self.address)
     }
 
