@@ -50,7 +50,7 @@ impl Reader {
             (SqlType::Struct(_) | SqlType::Range(_), DataType::Struct(_)) => None,
             (t, given) => {
                 let wanted = t.to_arrow();
-                (*given != wanted && !(*given == DataType::Null)).then_some(wanted)
+                (*given != wanted && *given != DataType::Null).then_some(wanted)
             }
         };
         let array = match wanted {

@@ -11,14 +11,14 @@ use super::types::SqlType;
 use super::value::{Answer, Binding, Value, fail};
 use crate::error::{Result, ServiceError};
 
+/// The flags of an element, as they are written: `- + # 0 '` and a space.
 #[derive(Debug, Default)]
-struct Flags {
-    left: bool,
-    plus: bool,
-    space: bool,
-    alternate: bool,
-    zero: bool,
-    group: bool,
+struct Flags(Vec<char>);
+
+impl Flags {
+    fn has(&self, flag: char) -> bool {
+        self.0.contains(&flag)
+    }
 }
 
 #[derive(Debug)]
@@ -98,12 +98,7 @@ fn format(binding: &Binding<'_>, a: &[Value<'_>]) -> Answer {
         };
         while let Some(c) = pattern.get(i) {
             match c {
-                '-' => spec.flags.left = true,
-                '+' => spec.flags.plus = true,
-                ' ' => spec.flags.space = true,
-                '#' => spec.flags.alternate = true,
-                '0' => spec.flags.zero = true,
-                '\'' => spec.flags.group = true,
+                '-' | '+' | ' ' | '#' | '0' | '\'' => spec.flags.0.push(*c),
                 _ => break,
             }
             i += 1;
@@ -128,7 +123,9 @@ fn format(binding: &Binding<'_>, a: &[Value<'_>]) -> Answer {
         } else {
             number(&mut i)?
         };
-        spec.flags.left |= width < 0;
+        if width < 0 {
+            spec.flags.0.push('-');
+        }
         spec.width = usize::try_from(width.unsigned_abs()).unwrap_or(0);
         if pattern.get(i) == Some(&'.') {
             i += 1;
@@ -196,7 +193,7 @@ fn element(spec: &Spec, value: &Value<'_>, t: &SqlType, position: usize) -> Resu
                     'x' => format!("{n:x}"),
                     _ => format!("{n:X}"),
                 };
-                let digits = match (spec.flags.alternate, spec.letter) {
+                let digits = match (spec.flags.has('#'), spec.letter) {
                     (true, 'o') => format!("0{digits}"),
                     (true, 'x') => format!("0x{digits}"),
                     (true, 'X') => format!("0X{digits}"),
@@ -244,7 +241,7 @@ fn pad_text(spec: &Spec, text: &str) -> String {
         None => text.to_string(),
     };
     let missing = spec.width.saturating_sub(cut.chars().count());
-    if spec.flags.left {
+    if spec.flags.has('-') {
         format!("{cut}{}", " ".repeat(missing))
     } else {
         format!("{}{cut}", " ".repeat(missing))
@@ -267,7 +264,7 @@ fn group(digits: &str) -> String {
 }
 
 fn sign(spec: &Spec, negative: bool) -> &'static str {
-    match (negative, spec.flags.plus, spec.flags.space) {
+    match (negative, spec.flags.has('+'), spec.flags.has(' ')) {
         (true, _, _) => "-",
         (false, true, _) => "+",
         (false, false, true) => " ",
@@ -278,7 +275,7 @@ fn sign(spec: &Spec, negative: bool) -> &'static str {
 fn number(spec: &Spec, digits: &str, negative: bool, zeros: bool) -> String {
     let sign = sign(spec, negative);
     let missing = spec.width.saturating_sub(sign.len() + digits.len());
-    if spec.flags.left {
+    if spec.flags.has('-') {
         format!("{sign}{digits}{}", " ".repeat(missing))
     } else if zeros {
         format!("{sign}{}{digits}", "0".repeat(missing))
@@ -292,7 +289,7 @@ fn integer(spec: &Spec, digits: String, negative: bool) -> String {
         Some(p) if p > digits.len() => format!("{}{digits}", "0".repeat(p - digits.len())),
         _ => digits,
     };
-    let digits = if spec.flags.group {
+    let digits = if spec.flags.has('\'') {
         group(&digits)
     } else {
         digits
@@ -301,7 +298,7 @@ fn integer(spec: &Spec, digits: String, negative: bool) -> String {
         spec,
         &digits,
         negative,
-        spec.flags.zero && spec.precision.is_none(),
+        spec.flags.has('0') && spec.precision.is_none(),
     )
 }
 
@@ -333,12 +330,12 @@ fn float(spec: &Spec, v: f64) -> String {
         'e' => exponent(&format!("{:.precision$e}", v.abs())),
         _ => text::general(v.abs(), precision.max(1)),
     };
-    let digits = if spec.flags.group {
+    let digits = if spec.flags.has('\'') {
         group(&digits)
     } else {
         digits
     };
-    number(spec, &case(digits), negative, spec.flags.zero)
+    number(spec, &case(digits), negative, spec.flags.has('0'))
 }
 
 fn decimal_element(spec: &Spec, value: &Value<'_>) -> Result<String> {
@@ -360,12 +357,12 @@ fn decimal_element(spec: &Spec, value: &Value<'_>) -> Result<String> {
     } else {
         format!("{whole}.{fraction:0<precision$}")
     };
-    let digits = if spec.flags.group {
+    let digits = if spec.flags.has('\'') {
         group(&digits)
     } else {
         digits
     };
-    Ok(number(spec, &digits, negative, spec.flags.zero))
+    Ok(number(spec, &digits, negative, spec.flags.has('0')))
 }
 
 fn quote(s: &str) -> String {

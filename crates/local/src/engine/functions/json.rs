@@ -292,10 +292,10 @@ fn any_values(name: &str, args: &[Argument]) -> Result<Resolved> {
             let arrays = n == 2
                 && matches!(&args[0].sql_type, SqlType::Array(t) if **t == SqlType::String)
                 && matches!(args[1].sql_type, SqlType::Array(_));
-            arrays || (n % 2 == 0 && pairs(0, n))
+            arrays || (n.is_multiple_of(2) && pairs(0, n))
         }
         _ => {
-            let flag = n % 2 == 0 && is(n - 1, &SqlType::Bool);
+            let flag = n.is_multiple_of(2) && is(n - 1, &SqlType::Bool);
             n >= 3
                 && is(0, &SqlType::Json)
                 && (n % 2 == 1 || flag)

@@ -590,7 +590,7 @@ pub(crate) fn definitions() -> Vec<Definition> {
         planned(
             "$like",
             &["STRING, STRING -> BOOL", "BYTES, BYTES -> BOOL"],
-            |binding| pattern::like_kernel(binding.args[0] == SqlType::Bytes),
+            |binding| pattern::like_kernel(&binding.args[0]),
         ),
         row("$bitwise_and", bits, |a| {
             bitwise(a, "&", |x, y| x & y, |x, y| x & y)

@@ -4,6 +4,7 @@ use std::cell::RefCell;
 use std::ops::Range;
 
 use super::scalar::PlannedKernel;
+use super::types::SqlType;
 use super::value::{Value, fail};
 use crate::error::{Result, ServiceError};
 
@@ -69,10 +70,14 @@ fn like_matches<T: Copy + PartialEq>(text: &[T], pieces: &[Piece<T>]) -> bool {
     pieces[p..].iter().all(|piece| *piece == Piece::Many)
 }
 
-/// The kernel of LIKE, which keeps the pattern of the row before.
-pub(crate) fn like_kernel(bytes: bool) -> Result<PlannedKernel> {
-    if bytes {
-        let last: RefCell<Option<(Vec<u8>, Vec<Piece<u8>>)>> = RefCell::default();
+/// A pattern and its pieces.
+type Last<P, T> = RefCell<Option<(P, Vec<Piece<T>>)>>;
+
+/// The kernel of LIKE over values of a type, which keeps the pattern of the row
+/// before.
+pub(crate) fn like_kernel(of: &SqlType) -> Result<PlannedKernel> {
+    if *of == SqlType::Bytes {
+        let last: Last<Vec<u8>, u8> = RefCell::default();
         return Ok(Box::new(move |a| {
             let pattern = a[1].bytes()?;
             let mut last = last.borrow_mut();
@@ -84,7 +89,7 @@ pub(crate) fn like_kernel(bytes: bool) -> Result<PlannedKernel> {
             Ok(Value::Bool(like_matches(a[0].bytes()?, pieces)))
         }));
     }
-    let last: RefCell<Option<(String, Vec<Piece<char>>)>> = RefCell::default();
+    let last: Last<String, char> = RefCell::default();
     Ok(Box::new(move |a| {
         let pattern = a[1].str()?;
         let mut last = last.borrow_mut();
@@ -348,7 +353,7 @@ mod tests {
     use super::*;
 
     fn like(text: &str, pattern: &str) -> bool {
-        let kernel = like_kernel(false).unwrap();
+        let kernel = like_kernel(&SqlType::String).unwrap();
         kernel(&[Value::text(text), Value::text(pattern)]).unwrap() == Value::Bool(true)
     }
 
@@ -362,7 +367,7 @@ mod tests {
         assert!(like("ä", "_"));
         assert!(like("", "%"));
         assert!(like("a\nb", "a%b"));
-        let kernel = like_kernel(false).unwrap();
+        let kernel = like_kernel(&SqlType::String).unwrap();
         assert!(kernel(&[Value::text("a"), Value::text("a\\")]).is_err());
     }
 

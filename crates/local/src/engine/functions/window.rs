@@ -21,13 +21,16 @@ use super::signature::{Argument, Resolved, Signature, resolve};
 use super::value::{Answer, Value, compare, fail};
 use crate::error::{Result, ServiceError};
 
+/// The function's value for every row of a partition.
+type Column = Result<Vec<Value<'static>>>;
+
 /// How a function is computed over a partition.
 #[derive(Clone, Copy)]
 enum Kind {
-    /// From the ranks of the rows alone: peers share a range.
-    Ranks(fn(usize, &[Range<usize>], &[Vec<Value<'_>>]) -> Result<Vec<Value<'static>>>),
+    /// From the number of rows and their ranks alone: peers share a range.
+    Ranks(fn(usize, &[Range<usize>]) -> Column),
     /// From all rows of the partition.
-    Partition(fn(&[Vec<Value<'_>>], SkipNulls) -> Result<Vec<Value<'static>>>),
+    Partition(fn(&[Vec<Value<'_>>], SkipNulls) -> Column),
     /// From the rows of each row's frame.
     Frame(fn(&[Reader], Range<usize>, SkipNulls) -> Answer),
 }
@@ -170,7 +173,7 @@ impl Evaluator {
         let readers = self.readers(values)?;
         let table = rows_of(&readers, 0..rows);
         let out = match self.kind {
-            Kind::Ranks(f) => f(rows, ranks, &table)?,
+            Kind::Ranks(f) => f(rows, ranks)?,
             Kind::Partition(f) => f(&table, self.skip_nulls)?,
             Kind::Frame(_) => {
                 return Err(ServiceError::internal("a framed function has frames"));
@@ -371,12 +374,12 @@ pub(crate) fn definitions() -> Vec<WindowDefinition> {
         of(
             "row_number",
             &["-> INT64"],
-            Kind::Ranks(|n, _, _| Ok((1..=n).map(int).collect())),
+            Kind::Ranks(|n, _| Ok((1..=n).map(int).collect())),
         ),
         of(
             "rank",
             &["-> INT64"],
-            Kind::Ranks(|_, ranks, _| {
+            Kind::Ranks(|_, ranks| {
                 Ok(ranks
                     .iter()
                     .flat_map(|r| r.clone().map(|_| int(r.start + 1)))
@@ -386,7 +389,7 @@ pub(crate) fn definitions() -> Vec<WindowDefinition> {
         of(
             "dense_rank",
             &["-> INT64"],
-            Kind::Ranks(|_, ranks, _| {
+            Kind::Ranks(|_, ranks| {
                 Ok(ranks
                     .iter()
                     .enumerate()
@@ -397,7 +400,7 @@ pub(crate) fn definitions() -> Vec<WindowDefinition> {
         of(
             "percent_rank",
             &["-> FLOAT64"],
-            Kind::Ranks(|n, ranks, _| {
+            Kind::Ranks(|n, ranks| {
                 Ok(ranks
                     .iter()
                     .flat_map(|r| {
@@ -414,7 +417,7 @@ pub(crate) fn definitions() -> Vec<WindowDefinition> {
         of(
             "cume_dist",
             &["-> FLOAT64"],
-            Kind::Ranks(|n, ranks, _| {
+            Kind::Ranks(|n, ranks| {
                 Ok(ranks
                     .iter()
                     .flat_map(|r| {
@@ -439,11 +442,7 @@ pub(crate) fn definitions() -> Vec<WindowDefinition> {
             &["T, INT64? -> T", "T, INT64, T -> T"],
             Kind::Partition(|rows, _| neighbour(rows, 1, "LEAD")),
         ),
-        of(
-            "first_value",
-            &["T -> T"],
-            Kind::Frame(|readers, range, skip| first_of(readers, range, skip)),
-        ),
+        of("first_value", &["T -> T"], Kind::Frame(first_of)),
         of(
             "last_value",
             &["T -> T"],
