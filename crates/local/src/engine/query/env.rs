@@ -8,9 +8,9 @@ use std::sync::Arc;
 use datafusion::prelude::SessionContext;
 use datafusion::scalar::ScalarValue;
 
-use super::session::{cancellation, stopped};
 use super::super::functions::SqlType;
 use super::ast::{CreateFunction, CreateProcedure, Path};
+use super::session::{cancellation, stopped};
 use crate::error::{Reason, Result, ServiceError};
 use crate::server::Service;
 use crate::store::{DatasetRef, Mutation, Segment, Snapshot, State, Table, TableMeta, TableRef};
@@ -284,10 +284,7 @@ pub(super) struct Transaction {
 
 impl Env {
     /// Changes the store.
-    pub(super) fn commit(
-        &self,
-        plan: impl FnOnce(&State) -> Result<Vec<Mutation>>,
-    ) -> Result<()> {
+    pub(super) fn commit(&self, plan: impl FnOnce(&State) -> Result<Vec<Mutation>>) -> Result<()> {
         if self.dry_run {
             return self.service.store.read(plan).map(drop);
         }

@@ -7,6 +7,7 @@ use datafusion::scalar::ScalarValue;
 use super::super::super::functions::SqlType;
 use super::super::ast::{BinaryOp, Expr, ExprKind, Ident, JoinKind, JoinOn, Path, TableExpr};
 use super::Analyzer;
+use super::aggregate::walk;
 use super::expr::{NOTHING, binary};
 use super::nested::{self, Padding};
 use super::query::built;
@@ -347,6 +348,11 @@ impl Analyzer<'_> {
                 .map(|e| (e, alias, offset)),
             _ => None,
         };
+        // An array that names no column is a table like any other.
+        let conditional = kind == JoinKind::Left
+            && !matches!(on, JoinOn::None)
+            && !matches!(on, JoinOn::On(e) if e.kind == ExprKind::Bool(true));
+        let array = array.filter(|(array, ..)| !(apart || conditional) || names_columns(array));
         if let Some((array, alias, offset)) = array {
             if apart {
                 return Err(ServiceError::unsupported("RIGHT or FULL JOIN with UNNEST"));
@@ -626,4 +632,20 @@ impl Analyzer<'_> {
             _ => Err(self.error(percent.at, "Sample percentage must be between 0 and 100")),
         }
     }
+}
+
+/// Whether an expression has names in it, in subqueries or outside of them.
+fn names_columns(e: &Expr) -> bool {
+    let mut found = false;
+    walk(e, &mut |e| {
+        found |= matches!(
+            e.kind,
+            ExprKind::Ident(_)
+                | ExprKind::ArrayQuery(_)
+                | ExprKind::Exists(_)
+                | ExprKind::Subquery(_)
+                | ExprKind::In { .. }
+        );
+    });
+    found
 }

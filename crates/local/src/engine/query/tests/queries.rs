@@ -151,6 +151,16 @@ async fn joins() {
 async fn arrays_as_rows() {
     let sql = Sql::new().await;
     sql.rows(
+        "SELECT a, b FROM UNNEST([1, 2]) a FULL JOIN UNNEST([2, 3]) b ON a = b ORDER BY a NULLS LAST, b",
+        &["1|NULL", "2|2", "NULL|3"],
+    )
+    .await;
+    sql.rows(
+        "SELECT a, b FROM UNNEST([1, 2]) a LEFT JOIN UNNEST([2, 3]) b ON a = b ORDER BY a",
+        &["1|NULL", "2|2"],
+    )
+    .await;
+    sql.rows(
         "SELECT x, o FROM UNNEST(['a', 'b']) x WITH OFFSET o ORDER BY o",
         &["a|0", "b|1"],
     )
