@@ -5,6 +5,7 @@
 
 mod alter;
 mod call;
+mod comparison;
 mod ddl;
 mod dml;
 mod expr;
