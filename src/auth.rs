@@ -9,6 +9,7 @@ use std::ffi::OsString;
 use std::fmt;
 use std::path::PathBuf;
 use std::sync::Arc;
+use std::time::Duration;
 
 use google_cloud_auth::credentials::{
     Builder as ApplicationDefault, CacheableResource, Credentials as Provider, impersonated,
@@ -28,6 +29,9 @@ const TOKEN_VARIABLE: &str = "GOOGLE_OAUTH_ACCESS_TOKEN";
 const FILE_VARIABLE: &str = "GOOGLE_APPLICATION_CREDENTIALS";
 /// Without this, set to `1`, `google-cloud-auth` runs no program.
 const EXECUTABLES_VARIABLE: &str = "GOOGLE_EXTERNAL_ACCOUNT_ALLOW_EXECUTABLES";
+/// How long getting a token may take. Without credentials the metadata server
+/// is asked, which on other machines than Google's may never answer.
+const TOKEN_TIMEOUT: Duration = Duration::from_secs(60);
 /// The header that names the project whose quota a request uses.
 const QUOTA_PROJECT: &str = "x-goog-user-project";
 
@@ -87,12 +91,18 @@ impl Credentials {
             Identity::Token(value) => {
                 HeaderMap::from_iter([(header::AUTHORIZATION, value.clone())])
             }
-            Identity::Provider(provider) => match provider.headers(Extensions::new()).await {
-                Ok(CacheableResource::New { data, .. }) => data,
-                // Only answered to a request that names an earlier answer.
-                Ok(CacheableResource::NotModified) => HeaderMap::new(),
-                Err(error) => return Err(self.no_token(error.is_transient())),
-            },
+            Identity::Provider(provider) => {
+                let headers = provider.headers(Extensions::new());
+                match tokio::time::timeout(TOKEN_TIMEOUT, headers).await {
+                    Ok(Ok(CacheableResource::New { data, .. })) => data,
+                    // Only answered to a request that names an earlier answer.
+                    Ok(Ok(CacheableResource::NotModified)) => HeaderMap::new(),
+                    Ok(Err(error)) if error.is_transient() => {
+                        return Err(self.no_token().with_retry(RetryAdvice::Backoff));
+                    }
+                    Ok(Err(_)) | Err(_) => return Err(self.no_token()),
+                }
+            }
         };
         for value in headers.values_mut() {
             value.set_sensitive(true);
@@ -188,7 +198,7 @@ impl Credentials {
     }
 
     /// The error for a token that could not be had.
-    fn no_token(&self, is_transient: bool) -> Error {
+    fn no_token(&self) -> Error {
         let options = &self.0.options;
         let advice = match (&options.source, &options.impersonate) {
             (_, Some(principal)) => format!(
@@ -207,15 +217,10 @@ impl Credentials {
             }
             (CredentialsSource::Anonymous, None) => "set option 'credentials'".to_string(),
         };
-        let error = Error::new(
+        Error::new(
             ErrorKind::Unauthenticated,
             format!("no access token could be obtained: {advice}"),
-        );
-        if is_transient {
-            error.with_retry(RetryAdvice::Backoff)
-        } else {
-            error
-        }
+        )
     }
 }
 

@@ -5,6 +5,7 @@
 //! Nothing here knows DataFusion.
 
 mod endpoint;
+mod excerpt;
 pub mod read;
 pub mod rest;
 pub mod retry;

@@ -8,14 +8,12 @@ use prost::Message;
 use tonic::{Code, ConnectError, Status};
 
 use crate::client::endpoint;
+use crate::client::excerpt::excerpt;
 use crate::error::{Error, ErrorKind, RetryAdvice};
 use crate::options::EndpointUrl;
 
 /// How the service's error details name the wait that it asks for.
 const RETRY_INFO: &str = "type.googleapis.com/google.rpc.RetryInfo";
-
-/// Messages are quoted up to this many bytes.
-const MAX_QUOTED_BYTES: usize = 600;
 
 /// The error for the status with which a call to `endpoint` ended.
 ///
@@ -78,18 +76,12 @@ fn kind(code: Code) -> ErrorKind {
 }
 
 /// What the service said, or the name of the code where it said nothing.
-pub(super) fn quoted(status: &Status) -> String {
+fn quoted(status: &Status) -> String {
     let message = status.message();
     if message.is_empty() {
         return status.code().description().to_string();
     }
-    match message
-        .char_indices()
-        .find(|(at, _)| *at >= MAX_QUOTED_BYTES)
-    {
-        Some((at, _)) => format!("{}…", &message[..at]),
-        None => message.to_string(),
-    }
+    excerpt(message)
 }
 
 /// Whether no connection came about.

@@ -10,6 +10,7 @@ use url::Url;
 
 use crate::auth::Credentials;
 use crate::client::endpoint;
+use crate::client::excerpt::excerpt;
 use crate::client::retry::{Clock, RetryPolicy, retry};
 use crate::error::{Error, ErrorKind, Result, RetryAdvice};
 use crate::options::EndpointUrl;
@@ -22,8 +23,6 @@ const ATTEMPT_TIMEOUT: Duration = Duration::from_secs(60);
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
 /// No answer of the methods used here comes near this size.
 const MAX_ANSWER_BYTES: usize = 64 << 20;
-/// Error answers are short; what is longer is not the service's.
-const MAX_QUOTED_BYTES: usize = 600;
 
 /// Sends requests, as whom and to where they go.
 #[derive(Debug, Clone)]
@@ -201,7 +200,7 @@ fn refusal(status: StatusCode, body: &[u8], retry_after: Option<Duration>) -> Er
         (retry, _) => retry,
     };
     let message = match answer {
-        Some(answer) if !answer.error.message.is_empty() => shorten(&answer.error.message),
+        Some(answer) if !answer.error.message.is_empty() => excerpt(&answer.error.message),
         _ => format!(
             "HTTP status {} without an explanation: check that option 'rest_endpoint' names a \
              BigQuery server",
@@ -230,14 +229,6 @@ fn classify(status: u16, reason: &str) -> (ErrorKind, RetryAdvice) {
         (412, _) => (ErrorKind::Conflict, never),
         (400..=499, _) => (ErrorKind::InvalidArgument, never),
         _ => (ErrorKind::Data, never),
-    }
-}
-
-/// The text, cut where an explanation has long ended.
-fn shorten(text: &str) -> String {
-    match text.char_indices().find(|(at, _)| *at >= MAX_QUOTED_BYTES) {
-        Some((at, _)) => format!("{}…", &text[..at]),
-        None => text.to_string(),
     }
 }
 
@@ -298,13 +289,5 @@ mod tests {
             assert!(error.message().contains("'rest_endpoint'"), "{error}");
             assert!(!error.message().contains("secret"), "{error}");
         }
-    }
-
-    #[test]
-    fn long_explanations_are_cut_between_characters() {
-        let long = "é".repeat(10_000);
-        let short = shorten(&long);
-        assert!(short.len() < 700 && short.ends_with('…'));
-        assert_eq!(shorten("short"), "short");
     }
 }
