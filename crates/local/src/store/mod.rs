@@ -12,6 +12,7 @@ mod mutation;
 mod partition;
 mod partition_rows;
 mod reference;
+mod required_filter;
 mod segment;
 mod state;
 mod table;
@@ -22,6 +23,7 @@ pub use mutation::Mutation;
 pub use partition::{Granularity, Partition, Partitioning};
 pub use partition_rows::Rows;
 pub use reference::{DatasetRef, TableRef};
+pub use required_filter::RequiredFilter;
 pub use segment::{Segment, SegmentReader};
 pub use state::{State, micros_now, millis_now};
 pub use table::{

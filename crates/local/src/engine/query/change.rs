@@ -11,6 +11,7 @@ use super::analyze::{Analyzer, Target};
 use super::ast::{Assignment, Expr, Ident, Path, TableExpr};
 use super::env::{Env, RowChange};
 use super::insert::{Changed, stored, writable};
+use super::partition_filter::check_partition_filters;
 use super::session::run;
 use crate::error::{Result, ServiceError};
 use crate::schema::{TableSchema, adapt_batch};
@@ -162,6 +163,7 @@ pub(super) fn update(
     let target = Target {
         snapshot: snapshot.clone(),
         schema: &snapshot.schema,
+        required: meta.required_filter(table.reference()),
         ingestion: meta.ingestion_partition(0).is_some(),
         path,
         alias,
@@ -174,6 +176,7 @@ pub(super) fn update(
         deleted: 0,
     };
     if env.dry_run {
+        check_partition_filters(&plan.plan)?;
         return Ok(changed);
     }
     let batches = run(&env.context, &plan.plan)?;
@@ -204,6 +207,7 @@ pub(super) fn delete(
     let target = Target {
         snapshot: snapshot.clone(),
         schema: &snapshot.schema,
+        required: meta.required_filter(table.reference()),
         ingestion: meta.ingestion_partition(0).is_some(),
         path,
         alias,
@@ -216,6 +220,7 @@ pub(super) fn delete(
         deleted: 0,
     };
     if env.dry_run {
+        check_partition_filters(&plan)?;
         return Ok(changed);
     }
     let rows = numbers(&run(&env.context, &plan)?, &row)?

@@ -10,6 +10,7 @@ use super::ast::{Expr, Ident, MergeAction, MergeClause, MergeMatch, Path, TableE
 use super::change::{batch_of, column_values, rewritten, several_matches, update_of};
 use super::env::{Env, RowChange};
 use super::insert::{Changed, writable};
+use super::partition_filter::check_partition_filters;
 use super::session::run;
 use crate::error::{Result, ServiceError};
 use crate::store::{Segment, micros_now};
@@ -30,6 +31,7 @@ pub(super) fn merge(env: &Env, analyzer: &Analyzer<'_>, merge: &Merge<'_>) -> Re
     let target = Target {
         snapshot: snapshot.clone(),
         schema: &snapshot.schema,
+        required: meta.required_filter(table.reference()),
         ingestion: meta.ingestion_partition(0).is_some(),
         path: merge.target,
         alias: merge.alias,
@@ -42,6 +44,7 @@ pub(super) fn merge(env: &Env, analyzer: &Analyzer<'_>, merge: &Merge<'_>) -> Re
         deleted: 0,
     };
     let batches = if env.dry_run {
+        check_partition_filters(&joined.plan)?;
         Vec::new()
     } else {
         run(&env.context, &joined.plan)?

@@ -7,6 +7,7 @@
 //! | [`env`] | what a statement sees besides its text |
 //! | [`run`], [`script`] | statements one after the other, the procedural language |
 //! | [`select`], [`insert`], [`change`], [`merge`], [`ddl`] | what each kind of statement does |
+//! | [`partition_filter`] | filters that tables require |
 //! | [`information_schema`] | the store's metadata as rows |
 //! | [`session`], [`scan`], [`output`] | DataFusion: sessions, sources, results |
 
@@ -27,6 +28,7 @@ mod options;
 mod output;
 mod parameters;
 mod parser;
+mod partition_filter;
 mod routine_call;
 mod routines;
 mod run;

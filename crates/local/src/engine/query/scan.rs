@@ -12,15 +12,18 @@ use datafusion::datasource::memory::MemorySourceConfig;
 use datafusion::datasource::provider_as_source;
 use datafusion::datasource::{TableProvider, TableType};
 use datafusion::error::Result as DfResult;
-use datafusion::logical_expr::{Expr, LogicalPlan, LogicalPlanBuilder};
+use datafusion::logical_expr::{
+    Expr, LogicalPlan, LogicalPlanBuilder, TableProviderFilterPushDown,
+};
 use datafusion::physical_plan::ExecutionPlan;
 use parking_lot::Mutex;
 
 use super::super::functions::SqlType;
+use super::partition_filter::PartitionFilter;
 use super::session::service_error;
 use super::snapshot_exec::SnapshotExec;
 use crate::error::{Result, ServiceError};
-use crate::store::Snapshot;
+use crate::store::{RequiredFilter, Snapshot};
 
 /// What a scanned column holds.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -42,10 +45,18 @@ pub(super) struct ScanColumn {
 }
 
 /// A table's rows at one instant.
-struct SnapshotTable {
+pub(super) struct SnapshotTable {
     snapshot: Snapshot,
     columns: Vec<ScanColumn>,
     schema: SchemaRef,
+    partition_filter: Option<PartitionFilter>,
+}
+
+impl SnapshotTable {
+    /// The filter that whoever reads the table must have.
+    pub(super) fn partition_filter(&self) -> Option<&PartitionFilter> {
+        self.partition_filter.as_ref()
+    }
 }
 
 impl fmt::Debug for SnapshotTable {
@@ -109,6 +120,18 @@ impl TableProvider for SnapshotTable {
         TableType::Base
     }
 
+    // The filters stay above the scan; a table that requires one looks at them.
+    fn supports_filters_pushdown(
+        &self,
+        filters: &[&Expr],
+    ) -> DfResult<Vec<TableProviderFilterPushDown>> {
+        let pushed = match self.partition_filter {
+            Some(_) => TableProviderFilterPushDown::Inexact,
+            None => TableProviderFilterPushDown::Unsupported,
+        };
+        Ok(vec![pushed; filters.len()])
+    }
+
     async fn scan(
         &self,
         _state: &dyn Session,
@@ -126,13 +149,33 @@ impl TableProvider for SnapshotTable {
     }
 }
 
-/// Reads `snapshot`; the plan's columns are called by their ids.
-pub(super) fn scan(snapshot: Snapshot, columns: Vec<ScanColumn>) -> Result<LogicalPlan> {
+/// Reads `snapshot`; the plan's columns are called by their ids. `required` is the
+/// filter that the table must be read with.
+pub(super) fn scan(
+    snapshot: Snapshot,
+    columns: Vec<ScanColumn>,
+    required: Option<RequiredFilter<'_>>,
+) -> Result<LogicalPlan> {
+    let partition_filter = required.map(|required| PartitionFilter {
+        ids: columns
+            .iter()
+            .filter(|c| match c.source {
+                Source::Column(i) => required
+                    .column
+                    .is_some_and(|name| snapshot.schema.fields[i].name.eq_ignore_ascii_case(name)),
+                Source::Partition => required.column.is_none(),
+                Source::RowNumber => false,
+            })
+            .map(|c| c.id.clone())
+            .collect(),
+        refusal: required.refusal,
+    });
     let schema = id_schema(columns.iter().map(|c| (&c.id, &c.sql_type)));
     plan_of(Arc::new(SnapshotTable {
         snapshot,
         columns,
         schema,
+        partition_filter,
     }))
 }
 

@@ -10,6 +10,7 @@ use datafusion::physical_plan::{ExecutionPlan, collect};
 use datafusion::prelude::{SessionConfig, SessionContext};
 use tokio_util::sync::CancellationToken;
 
+use super::partition_filter::check_partition_filters;
 use crate::error::{Reason, Result, ServiceError};
 
 /// Stack of the threads that analyze and run queries: both recurse over the tree.
@@ -29,6 +30,8 @@ pub(super) fn cancellable(cancel: CancellationToken) -> SessionContext {
         .with_information_schema(false)
         .with_create_default_catalog_and_schema(false);
     let options = config.options_mut();
+    // It may lose the sort of a join whose input is a union.
+    options.optimizer.repartition_sorts = false;
     options.sql_parser.enable_ident_normalization = false;
     options.sql_parser.map_string_types_to_utf8view = false;
     options.execution.parquet.schema_force_view_types = false;
@@ -67,19 +70,28 @@ pub(super) fn service_error(error: DataFusionError) -> ServiceError {
             None => break,
         }
     }
-    if matches!(error.find_root(), DataFusionError::NotImplemented(_)) {
-        return ServiceError::unsupported(format_args!(
-            "This query ({})",
-            error.find_root().strip_backtrace()
-        ));
-    }
     if matches!(error.find_root(), DataFusionError::ResourcesExhausted(_)) {
         return ServiceError::new(
             Reason::ResourcesExceeded,
             "Resources exceeded during query execution",
         );
     }
-    ServiceError::internal(error.strip_backtrace())
+    match error.find_root() {
+        DataFusionError::IoError(_)
+        | DataFusionError::External(_)
+        | DataFusionError::ExecutionJoin(_) => ServiceError::internal(error.strip_backtrace()),
+        // The statement was valid: what cannot be planned or run is a gap of this
+        // server, and no failure that trying again could help.
+        root => {
+            let whole = root.strip_backtrace();
+            // The lines after the first ask to report a bug to DataFusion.
+            let message = whole.lines().next().unwrap_or_default();
+            ServiceError::unsupported(format_args!(
+                "This query ({})",
+                message.trim_end_matches('.')
+            ))
+        }
+    }
 }
 
 /// An error of the service inside DataFusion.
@@ -116,6 +128,7 @@ async fn unless_cancelled<T>(
 
 /// Optimizes and runs a plan, and waits for its rows.
 pub(super) fn run(context: &SessionContext, plan: &LogicalPlan) -> Result<Vec<RecordBatch>> {
+    check_partition_filters(plan)?;
     wait(unless_cancelled(context, async {
         let physical = context.state().create_physical_plan(plan).await?;
         collect(physical, context.task_ctx()).await
@@ -151,4 +164,34 @@ pub(super) fn wait<T: Send>(
             .join()
             .unwrap_or_else(|_| Err(ServiceError::internal("a query operator panicked")))
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_cannot_be_planned_is_refused_and_no_internal_error() {
+        for error in [
+            DataFusionError::Plan("no".into()),
+            DataFusionError::Internal("no".into()),
+            DataFusionError::Plan("no".into()).context("SanityCheckPlan"),
+            DataFusionError::NotImplemented("no".into()),
+            DataFusionError::from(arrow::error::ArrowError::CastError("no".into())),
+        ] {
+            let refused = service_error(error);
+            assert_eq!(refused.reason, Reason::InvalidQuery, "{refused}");
+            assert!(refused.message.starts_with("This query ("), "{refused}");
+            assert!(
+                refused
+                    .message
+                    .ends_with("no) is not supported by bigquery-local"),
+                "{refused}"
+            );
+        }
+        let own = ServiceError::invalid_query("own");
+        assert_eq!(service_error(external(own)).message, "own");
+        let lost = DataFusionError::from(std::io::Error::other("disk"));
+        assert_eq!(service_error(lost).reason, Reason::InternalError);
+    }
 }

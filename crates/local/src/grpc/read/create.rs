@@ -77,9 +77,7 @@ pub(super) fn create(
     )?;
     let projection = Projection::resolve(&snapshot.schema, &meta, &options.selected_fields)?;
     let restriction = restriction(&options.row_restriction, &snapshot.schema, &meta)?;
-    if meta.require_partition_filter {
-        check_partition_filter(&table_ref, &meta, &snapshot.schema, restriction.as_ref())?;
-    }
+    check_partition_filter(&table_ref, &meta, &snapshot.schema, restriction.as_ref())?;
     let format = format(data_format, &options, &projection)?;
 
     let total = scanned(&snapshot, &projection)?;
@@ -243,24 +241,16 @@ fn check_partition_filter(
     schema: &TableSchema,
     restriction: Option<&Restriction>,
 ) -> Result<(), Status> {
-    let columns: Vec<&str> = match (&meta.time_partitioning, &meta.range_partitioning) {
-        (Some(time), _) => match &time.field {
-            Some(field) => vec![field],
-            None => vec!["_PARTITION_LOAD_TIME", "_PARTITIONDATE", "_PARTITIONTIME"],
-        },
-        (None, Some(range)) => vec![&range.field],
-        (None, None) => return Ok(()),
+    let Some(required) = meta.required_filter(table) else {
+        return Ok(());
     };
+    let columns = required.columns();
     if restriction.is_some_and(|r| columns.iter().any(|c| r.narrows(c, schema))) {
         return Ok(());
     }
-    let quoted: Vec<String> = columns.iter().map(|c| format!("'{c}'")).collect();
     Err(Status::invalid_argument(format!(
-        "request failed: Query error: Cannot query over table '{}.{}.{}' without a filter over column(s) {} that can be used for partition elimination",
-        table.project,
-        table.dataset,
-        table.table,
-        quoted.join(", ")
+        "request failed: Query error: {}",
+        required.refusal
     )))
 }
 

@@ -60,11 +60,13 @@ fn splits_intervals(name: &str) -> bool {
 
 impl Analyzer<'_> {
     pub(super) fn call(&self, call: &Call, at: usize, ctx: Ctx<'_>) -> Result<Typed> {
-        let full = function_name(call).to_ascii_lowercase();
+        let written = function_name(call);
+        let full = written.to_ascii_lowercase();
         let (name, errors) = match full.strip_prefix("safe.") {
             Some(rest) => (rest.to_string(), CastMode::Safe),
             None => (full, CastMode::Strict),
         };
+        let spelled = &written[written.len() - name.len()..];
         if let Some(argument) = call.args.iter().find(|a| a.alias.is_some()) {
             return Err(self.error(argument.value.at, "An argument cannot have an alias here"));
         }
@@ -95,7 +97,13 @@ impl Analyzer<'_> {
             )),
             _ => {
                 self.no_modifiers(call, at)?;
-                self.plain_call(call, &name, errors, at, ctx)
+                self.plain_call(call, &name, errors, at, ctx).map_err(|e| {
+                    // Errors of arguments have their own place already.
+                    if e.message == format!("Function not found: {name}") {
+                        return self.error(at, format_args!("Function not found: {spelled}"));
+                    }
+                    e
+                })
             }
         }
     }

@@ -10,6 +10,7 @@ use super::super::ast::{
     Assignment, Expr, Ident, InsertValue, MergeAction, MergeClause, MergeMatch, Path, TableExpr,
 };
 use super::super::default::default_value;
+use super::super::partition_filter::check_partition_filters;
 use super::super::scan::rows;
 use super::aggregate::has_aggregate;
 use super::expr::{NOTHING, binary};
@@ -20,7 +21,7 @@ use super::scope::{Col, Ctx, Range, Rel, Scope, Typed, column};
 use super::{Analyzer, nested};
 use crate::error::{Result, ServiceError};
 use crate::schema::{Field, TableSchema};
-use crate::store::Snapshot;
+use crate::store::{RequiredFilter, Snapshot};
 
 /// Rows of the target and new values of some of its columns.
 pub(in crate::engine::query) struct Assigned {
@@ -35,6 +36,8 @@ pub(in crate::engine::query) struct Assigned {
 pub(in crate::engine::query) struct Target<'t> {
     pub(in crate::engine::query) snapshot: Snapshot,
     pub(in crate::engine::query) schema: &'t TableSchema,
+    /// The filter that the table must be read with.
+    pub(in crate::engine::query) required: Option<RequiredFilter<'t>>,
     /// Whether the table is partitioned by ingestion time.
     pub(in crate::engine::query) ingestion: bool,
     pub(in crate::engine::query) path: &'t Path,
@@ -64,9 +67,22 @@ pub(in crate::engine::query) struct Joined {
     source: Scope,
 }
 
+/// The names of both sides.
+fn side_by_side(target: &Source, source: &Source) -> Scope {
+    let mut both = target.scope.clone();
+    both.ranges.extend(source.scope.ranges.clone());
+    both.merged.extend(source.scope.merged.clone());
+    both.absorbed.extend(source.scope.absorbed.clone());
+    both
+}
+
 impl Analyzer<'_> {
-    fn target_source(&self, target: &Target<'_>) -> Result<(Source, String)> {
-        let (rel, row) = self.target(target.snapshot.clone(), target.ingestion)?;
+    fn target_source(
+        &self,
+        target: &Target<'_>,
+        required: Option<RequiredFilter<'_>>,
+    ) -> Result<(Source, String)> {
+        let (rel, row) = self.target(target.snapshot.clone(), required, target.ingestion)?;
         let mut columns = rel.columns;
         let pseudo = if target.ingestion {
             columns.split_off(target.schema.fields.len())
@@ -96,7 +112,7 @@ impl Analyzer<'_> {
         target: &Target<'_>,
         filter: &Expr,
     ) -> Result<(LogicalPlan, String)> {
-        let (source, row) = self.target_source(target)?;
+        let (source, row) = self.target_source(target, target.required.clone())?;
         let ctx = Ctx::new(&source.scope, None, "WHERE clause");
         let condition = self.condition(filter, ctx)?;
         let plan = built(
@@ -115,7 +131,7 @@ impl Analyzer<'_> {
         from: Option<&TableExpr>,
         filter: &Expr,
     ) -> Result<Assigned> {
-        let (mut source, row) = self.target_source(target)?;
+        let (mut source, row) = self.target_source(target, target.required.clone())?;
         let own = source.scope.clone();
         if let Some(from) = from {
             let other = self.table_expr(from, None, None)?;
@@ -378,18 +394,26 @@ impl Analyzer<'_> {
         on: &Expr,
         clauses: &[MergeClause],
     ) -> Result<Joined> {
-        let (t, row) = self.target_source(target)?;
         let s = self.table_expr(source, None, None)?;
+        if target.required.is_some() {
+            let (t, _) = self.target_source(target, target.required.clone())?;
+            let scope = side_by_side(&t, &s);
+            let condition = self.condition(on, Ctx::new(&scope, None, "MERGE ON clause"))?;
+            check_partition_filters(&built(
+                LogicalPlanBuilder::from(t.plan)
+                    .cross_join(s.plan.clone())
+                    .and_then(|b| b.filter(condition)),
+            )?)?;
+        }
+        // Rows that the condition leaves out are needed too, so this scan has none.
+        let (t, row) = self.target_source(target, None)?;
         let (t_here, s_here) = (self.env.id(), self.env.id());
         let mark = |source: &Source, id: &str| -> Result<LogicalPlan> {
             let mut exprs = source.all_columns();
             exprs.push(int(1).expr.alias(id));
             built(LogicalPlanBuilder::from(source.plan.clone()).project(exprs))
         };
-        let mut both = t.scope.clone();
-        both.ranges.extend(s.scope.ranges.clone());
-        both.merged.extend(s.scope.merged.clone());
-        both.absorbed.extend(s.scope.absorbed.clone());
+        let both = side_by_side(&t, &s);
         let condition = self.condition(on, Ctx::new(&both, None, "MERGE ON clause"))?;
         let has = |when: MergeMatch| clauses.iter().any(|c| c.when == when);
         let join_type = match (

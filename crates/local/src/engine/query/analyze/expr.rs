@@ -316,6 +316,9 @@ impl Analyzer<'_> {
         let Some(operator) = native else {
             return self.operator(name, vec![left, right]);
         };
+        if left.is_null_literal() && right.is_null_literal() {
+            return Ok(Typed::new(null_of(&SqlType::Bool)?, SqlType::Bool));
+        }
         let (left, right) = self.fold_operands(left, right)?;
         let native = self
             .common_type(&[left.clone(), right.clone()], "operator")

@@ -83,10 +83,11 @@ impl<'e> Analyzer<'e> {
         ServiceError::invalid_query(format!("{message} at {}", position(&self.sql, at)))
     }
 
-    /// Says where an error is, unless it does or it is a refusal.
+    /// Says where an error is, unless it does or is about no place in the text.
     fn locate(&self, at: usize, mut error: ServiceError) -> ServiceError {
         if error.reason == Reason::InvalidQuery
             && !error.message.contains(" at [")
+            && !error.message.starts_with("Cannot query over table ")
             && !error
                 .message
                 .ends_with("is not supported by bigquery-local")

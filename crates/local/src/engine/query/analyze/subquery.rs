@@ -15,6 +15,7 @@ use parking_lot::Mutex;
 
 use super::super::super::functions::SqlType;
 use super::super::ast::{BinaryOp, Query};
+use super::super::partition_filter::check_partition_filters;
 use super::super::scan::{Slot, id_schema};
 use super::Analyzer;
 use super::scope::{Col, Ctx, Frame, Mode, Rel, Scope, Typed, column};
@@ -130,6 +131,8 @@ impl Analyzer<'_> {
             Some(col) => col.ty.clone(),
             None => SqlType::Int64,
         };
+        // The rest of the statement cannot see into the subquery.
+        check_partition_filters(&rel.plan)?;
         let (correlation, captured) = match correlation {
             Some((c, captured)) => (Some(c), captured),
             None => (None, Vec::new()),

@@ -17,7 +17,7 @@ use super::nested::{self};
 use super::query::built;
 use super::scope::{Col, Ctx, Frame, Range, Rel, Scope, column};
 use crate::error::{Result, ServiceError};
-use crate::store::{Snapshot, Table, TableKind, TableRef};
+use crate::store::{RequiredFilter, Snapshot, Table, TableKind, TableRef};
 
 impl Analyzer<'_> {
     pub(super) fn named_table(
@@ -97,7 +97,13 @@ impl Analyzer<'_> {
             .as_ref()
             .filter(|p| p.field.is_none())
             .map(|p| p.granularity == "DAY");
-        let range = self.scan_range(snapshot, ingestion, alias, None)?;
+        let range = self.scan_range(
+            snapshot,
+            meta.required_filter(table.reference()),
+            ingestion,
+            alias,
+            None,
+        )?;
         Ok(range)
     }
 
@@ -134,6 +140,7 @@ impl Analyzer<'_> {
     fn scan_range(
         &self,
         snapshot: Snapshot,
+        required: Option<RequiredFilter<'_>>,
         ingestion: Option<bool>,
         alias: Option<String>,
         suffix: Option<&str>,
@@ -176,7 +183,7 @@ impl Analyzer<'_> {
             }
             range.pseudo.push(time);
         }
-        let mut plan = scan(snapshot, columns)?;
+        let mut plan = scan(snapshot, columns, required)?;
         let mut extra: Vec<DfExpr> = Vec::new();
         if let Some((date, time)) = date {
             extra.push(
@@ -293,7 +300,9 @@ impl Analyzer<'_> {
             snapshot.schema = Arc::clone(&newest.schema);
             snapshot.arrow = Arc::clone(&newest.arrow);
             let suffix = &table.reference().table[prefix.len()..];
-            let source = self.scan_range(snapshot, None, alias.clone(), Some(suffix))?;
+            let meta = table.meta();
+            let required = meta.required_filter(table.reference());
+            let source = self.scan_range(snapshot, required, None, alias.clone(), Some(suffix))?;
             result = Some(match result {
                 None => source,
                 Some(so_far) => self.union_of(so_far, source)?,
@@ -343,6 +352,7 @@ impl Analyzer<'_> {
     pub(in crate::engine::query) fn target(
         &self,
         snapshot: Snapshot,
+        required: Option<RequiredFilter<'_>>,
         ingestion: bool,
     ) -> Result<(Rel, String)> {
         let number = self.env.id();
@@ -382,7 +392,7 @@ impl Analyzer<'_> {
         }
         Ok((
             Rel {
-                plan: scan(snapshot, columns)?,
+                plan: scan(snapshot, columns, required)?,
                 columns: cols,
                 row: None,
                 value_table: false,

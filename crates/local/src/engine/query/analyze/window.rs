@@ -10,7 +10,7 @@ use datafusion::scalar::ScalarValue;
 
 use super::super::super::functions::{Function, FunctionKind, SqlType, kind, resolve};
 use super::super::ast::{Bound, Call, Expr, ExprKind, Frame as FrameSpec, Window, WindowSpec};
-use super::aggregate::walk;
+use super::aggregate::{function_name, walk};
 use super::call::BoundAggregate;
 use super::expr::NOTHING;
 use super::modified::{Modifiers, modified};
@@ -69,7 +69,12 @@ impl Analyzer<'_> {
                 let udf = modified(udf, Modifiers::none(arity), &ty);
                 (WindowFunctionDefinition::AggregateUDF(udf), args, ty, false)
             }
-            None => return Err(self.error(at, format_args!("Function not found: {name}"))),
+            None => {
+                return Err(self.error(
+                    at,
+                    format_args!("Function not found: {}", function_name(call)),
+                ));
+            }
             _ => {
                 return Err(self.error(
                     at,

@@ -3,6 +3,7 @@
 mod ddl;
 mod dml;
 mod names;
+mod partition_filter;
 mod queries;
 mod script;
 mod subqueries;

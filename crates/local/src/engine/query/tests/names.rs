@@ -56,6 +56,15 @@ async fn errors_say_where() {
         "Function not found: nofunction at [1:8]",
     )
     .await;
+    for (text, message) in [
+        ("SELECT NoFunction(1)", "NoFunction at [1:8]"),
+        ("SELECT SAFE.NoFunction(1)", "NoFunction at [1:8]"),
+        ("SELECT NOWHERE(nowhere(1))", "nowhere at [1:16]"),
+        ("SELECT NoWindow(1) OVER ()", "NoWindow at [1:8]"),
+    ] {
+        sql.fails(text, &format!("Function not found: {message}"))
+            .await;
+    }
     let error = sql.error("SELECT (1").await;
     assert!(error.message.starts_with("Syntax error: "), "{error}");
     assert_eq!(error.reason, Reason::InvalidQuery);

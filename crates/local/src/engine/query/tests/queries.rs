@@ -375,3 +375,46 @@ async fn types_keep_apart() {
     sql.rows("SELECT JSON '{\"a\": {\"b\": [1, 2]}}'.a.b[1]", &["2"])
         .await;
 }
+
+#[tokio::test]
+async fn comparisons_of_untyped_nulls_are_null() {
+    let sql = Sql::new().await;
+    sql.run("CREATE TABLE t AS SELECT 1 k").await.unwrap();
+    for op in ["=", "!=", "<", "<=", ">", ">="] {
+        sql.rows(&format!("SELECT NULL {op} NULL"), &["NULL"]).await;
+        sql.rows(&format!("SELECT k FROM t WHERE NULL {op} NULL"), &[])
+            .await;
+        sql.rows(
+            &format!("SELECT k FROM t WHERE (NULL {op} NULL) IS NULL"),
+            &["1"],
+        )
+        .await;
+    }
+    assert_eq!(sql.columns("SELECT NULL = NULL AS b").await, ["b BOOL"]);
+    sql.rows(
+        "SELECT NULL IN (NULL), NULL BETWEEN NULL AND NULL, NULL IS NOT DISTINCT FROM NULL, CASE NULL WHEN NULL THEN 1 ELSE 2 END FROM t",
+        &["NULL|NULL|true|2"],
+    )
+    .await;
+}
+
+#[tokio::test]
+async fn unions_of_literals_join_in_order() {
+    let sql = Sql::new().await;
+    sql.rows(
+        "SELECT l.n AS left_n, r.label AS right_label
+         FROM (SELECT 1 AS n UNION ALL SELECT 2 UNION ALL SELECT 3) AS l
+         JOIN (SELECT 1 AS n, 'one' AS label UNION ALL SELECT 2, 'two') AS r USING (n)
+         ORDER BY left_n",
+        &["1|one", "2|two"],
+    )
+    .await;
+    sql.rows(
+        "SELECT n, label
+         FROM (SELECT 3 AS n UNION ALL SELECT 2 UNION ALL SELECT 1) AS l
+         LEFT JOIN (SELECT 2 AS m, 'two' AS label UNION ALL SELECT 1, 'one') AS r ON n = m
+         ORDER BY n DESC",
+        &["3|NULL", "2|two", "1|one"],
+    )
+    .await;
+}
