@@ -1,226 +1,152 @@
 //! `--data`: what was acknowledged survives `kill -9`, and nothing is there in part.
 
+mod server;
+mod wide;
+mod writer;
+
 use std::collections::BTreeMap;
 use std::path::Path;
-use std::process::Child;
-use std::sync::Arc;
 use std::time::Duration;
 
-use parking_lot::Mutex;
 use rand::rngs::StdRng;
 use rand::{Rng, SeedableRng};
-use reqwest::Client;
-use serde_json::{Value, json};
+use serde_json::json;
+use tokio::sync::mpsc;
 
-use crate::process::{ANY_PORTS, program, ready};
+use self::server::{Calls, Running, spawn};
+use self::wide::{CHANGE_BYTES, PATCHED, Wide};
+use self::writer::{ALL, Writer};
+use crate::process::{ANY_PORTS, program};
 
-/// Rows of one request: all of them are there, or none.
-const BATCH: usize = 7;
+/// Clients that make changes at the same time.
+const WRITERS: i64 = 4;
+/// A round has at least so many changes of the wide table: ten rounds make the journal
+/// longer than the 16 MiB after which an image takes its place.
+const WIDE_CHANGES: usize = 4;
+const _: () = assert!(10 * WIDE_CHANGES * CHANGE_BYTES > 16 << 20);
+/// The shared table is emptied after so many rounds, so that looking stays quick.
+const ROUNDS_UNTIL_EMPTY: usize = 10;
 
-struct Running {
-    child: Child,
-    base: String,
-    client: Client,
-}
-
-impl Running {
-    fn start(data: &Path) -> Self {
-        let mut child = program(&ANY_PORTS).arg("--data").arg(data).spawn().unwrap();
-        let endpoints = ready(&mut child);
-        Self {
-            child,
-            base: format!("{}/projects/p", endpoints["rest"].as_str().unwrap()),
-            client: Client::new(),
-        }
-    }
-
-    /// SIGKILL: nothing of the program runs after this.
-    fn kill(self) {
-        drop(self);
-    }
-
-    async fn send(&self, request: reqwest::RequestBuilder) -> Option<Value> {
-        send(request).await
-    }
-
-    async fn get(&self, path: &str) -> Value {
-        let request = self.client.get(format!("{}/{path}", self.base));
-        self.send(request).await.expect("the server answers")
+/// How often the server is killed.
+fn rounds() -> usize {
+    match std::env::var("BIGQUERY_LOCAL_FULL").as_deref() {
+        Ok("1") => 200,
+        Ok(other) => panic!("BIGQUERY_LOCAL_FULL is 1 or not set, not {other:?}"),
+        Err(_) => 10,
     }
 }
 
-impl Drop for Running {
-    fn drop(&mut self) {
-        self.child.kill().unwrap();
-        self.child.wait().unwrap();
+fn seed() -> u64 {
+    match std::env::var("BIGQUERY_LOCAL_SEED") {
+        Ok(text) => text
+            .parse()
+            .unwrap_or_else(|e| panic!("BIGQUERY_LOCAL_SEED is an integer, not {text:?}: {e}")),
+        Err(_) => rand::random(),
     }
 }
 
-/// The answer of a success, `None` when the request failed in any way.
-async fn send(request: reqwest::RequestBuilder) -> Option<Value> {
-    let response = request.send().await.ok()?;
-    if !response.status().is_success() {
-        return None;
-    }
-    let text = response.text().await.ok()?;
-    serde_json::from_str(if text.is_empty() { "null" } else { &text }).ok()
+async fn make_shared_table(calls: &Calls) {
+    let dataset = json!({"datasetReference": {"datasetId": "d"}});
+    let made = calls.change(calls.post("datasets", &dataset)).await;
+    assert!(made.is_some());
+    let table = json!({"tableReference": {"tableId": "t"}, "schema": {"fields": [
+        {"name": "batch", "type": "INTEGER"}, {"name": "text", "type": "STRING"}]}});
+    let made = calls.change(calls.post("datasets/d/tables", &table)).await;
+    assert!(made.is_some());
 }
 
-/// What clients were told.
-#[derive(Default)]
-struct Acknowledged {
-    batches: Vec<usize>,
-    tables: Vec<String>,
-    label: Option<usize>,
+/// The number of the newest image, 0 when there is none.
+fn newest_image(data: &Path) -> u64 {
+    std::fs::read_dir(data)
+        .unwrap()
+        .filter_map(|entry| {
+            let name = entry.unwrap().file_name().into_string().unwrap();
+            let number = name.strip_prefix("image-")?;
+            u64::from_str_radix(number, 16).ok()
+        })
+        .max()
+        .unwrap_or(0)
 }
 
-async fn write(base: String, client: Client, writer: usize, told: Arc<Mutex<Acknowledged>>) {
-    for i in 0.. {
-        let batch = writer * 1_000_000 + i;
-        // Every tenth is too large for the journal.
-        let text = "x".repeat(if i % 10 == 9 { 30_000 } else { 10 });
-        let rows: Vec<Value> = (0..BATCH)
-            .map(|_| json!({"json": {"batch": batch, "text": text}}))
-            .collect();
-        let insert = client
-            .post(format!("{base}/datasets/d/tables/t/insertAll"))
-            .json(&json!({"rows": rows}));
-        match send(insert).await {
-            Some(answer) => {
-                assert_eq!(answer["insertErrors"], Value::Null);
-                told.lock().batches.push(batch);
-            }
-            None => return,
-        }
-        if i % 5 == 4 {
-            let name = format!("t{batch}");
-            let create = client
-                .post(format!("{base}/datasets/d/tables"))
-                .json(&json!({"tableReference": {"tableId": name}, "schema": {"fields": [{"name": "a", "type": "DATE"}]}}));
-            match send(create).await {
-                Some(_) => told.lock().tables.push(name),
-                None => return,
-            }
-        }
-        if writer == 0 && i % 3 == 0 {
-            let patch = client
-                .patch(format!("{base}/datasets/d"))
-                .json(&json!({"labels": {"n": i.to_string()}}));
-            match send(patch).await {
-                Some(_) => told.lock().label = Some(i),
-                None => return,
-            }
-        }
-    }
-}
-
-/// Rows of `t` by batch.
-async fn batches(running: &Running) -> BTreeMap<usize, usize> {
-    let mut found = BTreeMap::new();
-    let mut token = String::new();
-    loop {
-        let page = running
-            .get(&format!(
-                "datasets/d/tables/t/data?selectedFields=batch&pageToken={token}"
-            ))
-            .await;
-        for row in page["rows"].as_array().unwrap_or(&Vec::new()) {
-            let batch = row["f"][0]["v"].as_str().unwrap().parse().unwrap();
-            *found.entry(batch).or_default() += 1;
-        }
-        match page["pageToken"].as_str() {
-            Some(next) => token = next.to_string(),
-            None => return found,
-        }
-    }
-}
-
+#[expect(
+    clippy::print_stdout,
+    reason = "the seed, and what was met, tell how to see a failure again"
+)]
 #[tokio::test(flavor = "multi_thread")]
 async fn kill_at_any_moment_loses_nothing_and_halves_nothing() {
-    let data = tempfile::TempDir::new().unwrap();
-    let told = Arc::new(Mutex::new(Acknowledged::default()));
-    let seed = rand::random::<u64>();
+    let seed = seed();
+    println!("BIGQUERY_LOCAL_SEED={seed}");
     let mut random = StdRng::seed_from_u64(seed);
-    let mut offset = 0;
-    for round in 0..10 {
-        let running = Running::start(data.path());
-        let base = running.base.clone();
-        if round == 0 {
-            let dataset = json!({"datasetReference": {"datasetId": "d"}});
-            let request = running
-                .client
-                .post(format!("{base}/datasets"))
-                .json(&dataset);
-            running.send(request).await.unwrap();
-            let table = json!({"tableReference": {"tableId": "t"}, "schema": {"fields": [
-                {"name": "batch", "type": "INTEGER"}, {"name": "text", "type": "STRING"}]}});
-            let request = running
-                .client
-                .post(format!("{base}/datasets/d/tables"))
-                .json(&table);
-            running.send(request).await.unwrap();
-        }
-        let writers: Vec<_> = (0..4)
-            .map(|writer| {
-                let writer = if round == 0 && writer == 0 {
-                    0
-                } else {
-                    offset + writer
-                };
-                tokio::spawn(write(
-                    base.clone(),
-                    running.client.clone(),
-                    writer,
-                    Arc::clone(&told),
-                ))
-            })
-            .collect();
-        offset += 4;
-        tokio::time::sleep(Duration::from_millis(random.random_range(20..600))).await;
-        running.kill();
-        for writer in writers {
-            writer.await.unwrap();
-        }
-
-        let running = Running::start(data.path());
-        let found = batches(&running).await;
-        for (batch, rows) in &found {
-            assert_eq!(
-                *rows, BATCH,
-                "batch {batch} in part, round {round}, seed {seed}"
-            );
-        }
-        let (acknowledged, tables, label) = {
-            let told = told.lock();
-            (told.batches.clone(), told.tables.clone(), told.label)
-        };
-        for batch in acknowledged {
-            assert!(
-                found.contains_key(&batch),
-                "batch {batch} lost, round {round}, seed {seed}"
-            );
-        }
-        for table in tables {
-            let got = running.get(&format!("datasets/d/tables/{table}")).await;
-            assert_eq!(
-                got["schema"]["fields"][0]["name"], "a",
-                "{table}, seed {seed}"
-            );
-        }
-        if let Some(least) = label {
-            let now = running.get("datasets/d").await["labels"]["n"]
-                .as_str()
-                .unwrap()
-                .parse::<usize>()
-                .unwrap();
-            assert!(now >= least, "label {now} after {least}, seed {seed}");
-        }
-        running.kill();
+    let data = tempfile::TempDir::new().unwrap();
+    let mut acknowledged: BTreeMap<&str, usize> = BTreeMap::new();
+    let mut cut_off: BTreeMap<(&str, bool), usize> = BTreeMap::new();
+    let mut running = Running::start(data.path());
+    make_shared_table(&running.calls).await;
+    let mut wide = Wide::default();
+    wide.prepare(&running.calls).await;
+    let mut writers: Vec<Writer> = (0..WRITERS).map(|n| Writer::new(n, seed)).collect();
+    for writer in &writers {
+        writer.prepare(&running.calls).await;
     }
-    assert!(
-        told.lock().batches.len() > 10,
-        "the writers came to nothing"
-    );
+    for round in 0..rounds() {
+        let (told, mut listen) = mpsc::unbounded_channel();
+        let tasks: Vec<_> = writers
+            .drain(..)
+            .map(|writer| tokio::spawn(writer.run(running.calls.clone(), told.clone())))
+            .collect();
+        let counting = tokio::spawn(wide.run(running.calls.clone(), told));
+        let (mut changes, mut patches) = (random.random_range(10..50), WIDE_CHANGES);
+        while changes > 0 || patches > 0 {
+            let name = listen.recv().await.expect("the clients go on");
+            *acknowledged.entry(name).or_default() += 1;
+            let left = if name == PATCHED {
+                &mut patches
+            } else {
+                &mut changes
+            };
+            *left = left.saturating_sub(1);
+        }
+        // Somewhere in the changes that run now.
+        tokio::time::sleep(Duration::from_micros(random.random_range(0..40_000))).await;
+        running.kill();
+        for task in tasks {
+            writers.push(task.await.unwrap());
+        }
+        wide = counting.await.unwrap();
+        if random.random_ratio(1, 3) {
+            // Reading the directory may be cut off too.
+            let mut child = spawn(data.path());
+            tokio::time::sleep(Duration::from_micros(random.random_range(0..60_000))).await;
+            child.kill().unwrap();
+            child.wait().unwrap();
+        }
+        running = Running::start(data.path());
+        let context = format!("round {round}, BIGQUERY_LOCAL_SEED={seed}");
+        wide.check(&running.calls, &context).await;
+        for writer in &mut writers {
+            if let Some(found) = writer.check(&running.calls, &context).await {
+                *cut_off.entry(found).or_default() += 1;
+            }
+        }
+        if round % ROUNDS_UNTIL_EMPTY == ROUNDS_UNTIL_EMPTY - 1 {
+            let empty = running.calls.query("TRUNCATE TABLE d.t");
+            assert!(running.calls.change(empty).await.is_some());
+            for writer in &mut writers {
+                writer.forget_batches();
+            }
+        }
+    }
+    let images = newest_image(data.path());
+    println!("images: {images}");
+    println!("acknowledged: {acknowledged:?}");
+    println!("cut off, and whether it was there afterwards: {cut_off:?}");
+    assert!(images > 0, "no image was written");
+    for name in ALL {
+        assert!(
+            acknowledged.contains_key(name),
+            "no {name} was acknowledged"
+        );
+    }
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -22,7 +22,7 @@ fn fields(names: &[(&str, &str)]) -> Value {
     json!({ "fields": fields })
 }
 
-fn parquet(columns: Vec<(&str, ArrayRef)>) -> Vec<u8> {
+pub(crate) fn parquet(columns: Vec<(&str, ArrayRef)>) -> Vec<u8> {
     let batch =
         RecordBatch::try_from_iter_with_nullable(columns.into_iter().map(|(n, c)| (n, c, true)))
             .expect("columns of one length");

@@ -23,7 +23,7 @@ fn upload_url(server: &LocalBigQuery, query: &str) -> String {
     )
 }
 
-fn multipart_body(resource: &Value, data: &[u8]) -> Vec<u8> {
+pub(crate) fn multipart_body(resource: &Value, data: &[u8]) -> Vec<u8> {
     let mut body = format!(
         "--=x=\r\nContent-Type: application/json\r\n\r\n{resource}\r\n\
          --=x=\r\nContent-Type: */*\r\n\r\n"
@@ -34,7 +34,7 @@ fn multipart_body(resource: &Value, data: &[u8]) -> Vec<u8> {
     body
 }
 
-const MULTIPART: &str = "multipart/related; boundary=\"=x=\"";
+pub(crate) const MULTIPART: &str = "multipart/related; boundary=\"=x=\"";
 
 impl Local {
     /// Starts a job with its file in one request.
