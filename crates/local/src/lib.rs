@@ -18,6 +18,8 @@
 pub mod engine;
 pub mod error;
 pub mod faults;
+#[doc(hidden)]
+pub mod fuzzing;
 pub mod gcs;
 pub mod grpc;
 pub mod jobs;

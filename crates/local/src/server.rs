@@ -97,6 +97,22 @@ pub struct Service {
     pub options: LocalOptions,
 }
 
+impl Service {
+    /// A service over `store`, with nothing else yet.
+    pub(crate) fn new(store: Store, options: LocalOptions) -> Self {
+        Self {
+            store: Arc::new(store),
+            read: ReadSessions::default(),
+            write: WriteStreams::default(),
+            insert_ids: rest::insert_all::InsertIds::default(),
+            faults: Faults::default(),
+            jobs: Jobs::default(),
+            routines: crate::engine::Routines::default(),
+            options,
+        }
+    }
+}
+
 /// A running embedded BigQuery. Dropping it stops the listeners.
 #[derive(Debug)]
 pub struct LocalBigQuery {
@@ -119,16 +135,7 @@ impl LocalBigQuery {
             .map_err(io::Error::other)??,
             None => Store::in_memory(StoreOptions::default()),
         };
-        let service = Arc::new(Service {
-            store: Arc::new(store),
-            read: ReadSessions::default(),
-            write: WriteStreams::default(),
-            insert_ids: rest::insert_all::InsertIds::default(),
-            faults: Faults::default(),
-            jobs: Jobs::default(),
-            routines: crate::engine::Routines::default(),
-            options,
-        });
+        let service = Arc::new(Service::new(store, options));
         let stop = CancellationToken::new();
         let tasks = vec![
             spawn_http(

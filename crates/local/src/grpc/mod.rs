@@ -7,6 +7,7 @@ mod write;
 
 pub use read::{Clock, ReadSessions, SessionRecord};
 pub use serve::serve;
+pub(crate) use serve::services;
 pub use write::WriteStreams;
 
 /// Google's messages.

@@ -24,6 +24,21 @@ const STREAM_WINDOW: u32 = 8 << 20;
 const CONNECTION_WINDOW: u32 = 64 << 20;
 const FRAME_BYTES: u32 = 1 << 20;
 
+/// The two services of the Storage API, with their limits.
+pub(crate) fn services(
+    service: &Arc<Service>,
+) -> (
+    BigQueryReadServer<ReadService>,
+    BigQueryWriteServer<WriteService>,
+) {
+    let read = BigQueryReadServer::new(ReadService::new(Arc::clone(service)))
+        .max_decoding_message_size(MAX_REQUEST_BYTES)
+        .max_encoding_message_size(usize::MAX);
+    let write = BigQueryWriteServer::new(WriteService::new(Arc::clone(service)))
+        .max_decoding_message_size(MAX_REQUEST_BYTES);
+    (read, write)
+}
+
 /// Serves the Storage API on `listener` until `shutdown` resolves; open calls are
 /// finished first.
 pub async fn serve(
@@ -31,11 +46,7 @@ pub async fn serve(
     listener: TcpListener,
     shutdown: impl Future<Output = ()> + Send,
 ) -> std::io::Result<()> {
-    let read = BigQueryReadServer::new(ReadService::new(Arc::clone(&service)))
-        .max_decoding_message_size(MAX_REQUEST_BYTES)
-        .max_encoding_message_size(usize::MAX);
-    let write = BigQueryWriteServer::new(WriteService::new(Arc::clone(&service)))
-        .max_decoding_message_size(MAX_REQUEST_BYTES);
+    let (read, write) = services(&service);
     let connections = TcpListenerStream::new(listener).map(|accepted| accepted.map(Wire::new));
     Server::builder()
         .initial_stream_window_size(STREAM_WINDOW)

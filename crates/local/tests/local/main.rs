@@ -6,6 +6,7 @@ mod datasets;
 mod durable;
 mod faults;
 mod harness;
+mod hostile;
 mod insert_all;
 mod jobs;
 mod loads;

@@ -8,6 +8,7 @@ use serde_json::Value;
 
 use super::avro_schema::{Rules, without_logical_types};
 use super::convert::{FileField, FileKind};
+use super::decode::{decoded, decoding};
 use super::encoding::contents;
 use super::parquet::{columns_of, target_schema};
 use super::{Columns, FormatOptions, LoadFile, Loaded, reading};
@@ -40,12 +41,10 @@ pub(super) fn read(
     let mut batches = Vec::new();
     for (_, open) in &opened {
         let input = Cursor::new(open.header.as_slice()).chain(Cursor::new(open.body.as_ref()));
-        let reader = ReaderBuilder::new()
-            .with_batch_size(BATCH_ROWS)
-            .build(input)
-            .map_err(failed)?;
-        for batch in reader {
-            let batch = batch.map_err(failed)?;
+        let builder = ReaderBuilder::new().with_batch_size(BATCH_ROWS);
+        let reader = decoding(|| builder.build(input))?.map_err(failed)?;
+        for batch in decoded(reader) {
+            let batch = batch?.map_err(failed)?;
             batches.push(columns_of(&batch, &open.fields, &schema, FileKind::Avro)?);
         }
     }

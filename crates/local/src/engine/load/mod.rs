@@ -9,6 +9,7 @@
 //! | [`defaults`] | values of columns that files lack |
 //! | [`avro`], [`avro_schema`] | Avro object container files |
 //! | [`parquet`], [`parquet_schema`] | Parquet |
+//! | [`decode`] | what a decoder's panic means |
 //! | [`convert`] | Arrow values of files as BigQuery's |
 
 mod avro;
@@ -17,6 +18,7 @@ mod convert;
 mod csv;
 mod csv_scan;
 mod decimal;
+mod decode;
 mod defaults;
 mod detect;
 mod encoding;
@@ -28,6 +30,7 @@ mod parquet_schema;
 use arrow::array::RecordBatch;
 use bytes::Bytes;
 
+pub(crate) use decode::is_decoding;
 pub use defaults::Defaults;
 pub use options::{FormatOptions, ParquetOptions, SourceFormat, int64, optional_int64};
 
@@ -97,16 +100,13 @@ pub fn read(
     columns: Columns<'_>,
     defaults: &Defaults,
 ) -> Result<Loaded, LoadError> {
-    let read = || match format {
+    match format {
         SourceFormat::Csv => csv::read(files, options, columns),
         SourceFormat::NewlineDelimitedJson => json::read(files, options, columns, defaults),
         SourceFormat::Avro => Ok(avro::read(files, options, columns)?),
         SourceFormat::Parquet => Ok(parquet::read(files, options, columns)?),
         SourceFormat::Orc | SourceFormat::DatastoreBackup => Err(unsupported_format(format).into()),
-    };
-    // The decoders of files are not all proof against hostile bytes.
-    std::panic::catch_unwind(std::panic::AssertUnwindSafe(read))
-        .unwrap_or_else(|_| Err(reading("The input file is damaged and cannot be decoded").into()))
+    }
 }
 
 /// The error of a format that this server does not read.

@@ -7,6 +7,7 @@ use arrow::datatypes::{Field as ArrowField, Schema};
 use parquet::arrow::arrow_reader::{ArrowReaderOptions, ParquetRecordBatchReaderBuilder};
 
 use super::convert::{FileField, FileKind, convert};
+use super::decode::{decoded, decoding};
 use super::encoding::contents;
 use super::parquet_schema::Rules;
 use super::{Columns, FormatOptions, LoadFile, Loaded, reading};
@@ -36,12 +37,10 @@ pub(super) fn read(
     let schema = target_schema(newest, columns);
     let mut batches = Vec::new();
     for (_, (builder, fields)) in opened {
-        let reader = builder
-            .with_batch_size(BATCH_ROWS)
-            .build()
-            .map_err(reading)?;
-        for batch in reader {
-            let batch = batch.map_err(reading)?;
+        let builder = builder.with_batch_size(BATCH_ROWS);
+        let reader = decoding(|| builder.build())?.map_err(reading)?;
+        for batch in decoded(reader) {
+            let batch = batch?.map_err(reading)?;
             batches.push(columns_of(&batch, &fields, &schema, FileKind::Parquet)?);
         }
     }
@@ -66,7 +65,8 @@ fn open(file: &LoadFile, rules: &Rules) -> Result<Open> {
     // BigQuery knows Parquet's types only, not the Arrow schema some writers embed.
     let options = ArrowReaderOptions::new().with_skip_arrow_metadata(true);
     let builder =
-        ParquetRecordBatchReaderBuilder::try_new_with_options(data, options).map_err(reading)?;
+        decoding(|| ParquetRecordBatchReaderBuilder::try_new_with_options(data, options))?
+            .map_err(reading)?;
     let root = builder.parquet_schema().root_schema();
     let arrow = builder.schema().fields().iter().map(AsRef::as_ref);
     let fields = rules.fields(root, arrow, 0)?;

@@ -39,7 +39,7 @@ impl Service {
 
 /// The service over a server's state.
 #[derive(Debug)]
-pub(super) struct ReadService {
+pub(crate) struct ReadService {
     service: Arc<Service>,
 }
 

@@ -25,7 +25,7 @@ use crate::server::Service;
 
 /// The service over a server's state.
 #[derive(Debug)]
-pub(super) struct WriteService {
+pub(crate) struct WriteService {
     service: Arc<Service>,
 }
 

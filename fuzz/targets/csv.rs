@@ -1,0 +1,6 @@
+//! A CSV file of a load job.
+#![no_main]
+
+libfuzzer_sys::fuzz_target!(|bytes: &[u8]| {
+    bigquery_local::fuzzing::csv(bytes);
+});

@@ -1,0 +1,6 @@
+//! A newline-delimited JSON file of a load job.
+#![no_main]
+
+libfuzzer_sys::fuzz_target!(|bytes: &[u8]| {
+    bigquery_local::fuzzing::newline_json(bytes);
+});
