@@ -32,7 +32,7 @@ pub fn csv(bytes: &[u8]) -> Verdict {
     load(
         bytes,
         vec![
-            json!({"sourceFormat": "CSV", "autodetect": true}),
+            json!({"sourceFormat": "CSV", "autodetect": true, "allowQuotedNewlines": true}),
             with_schema(&json!({"sourceFormat": "CSV", "allowJaggedRows": true})),
             with_schema(&lenient),
         ],

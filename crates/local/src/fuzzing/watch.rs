@@ -61,3 +61,32 @@ pub(super) fn run<T: Send + 'static>(work: impl Future<Output = T> + Send + 'sta
         Err(_) => panic!("no end after {LIMIT:?}"),
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A panic is seen where its thread's end is not looked at.
+    #[test]
+    #[should_panic(expected = "out of sight")]
+    fn a_panic_of_another_thread_is_seen() {
+        run(async {
+            let lost = std::thread::spawn(|| panic!("out of sight")).join();
+            drop(lost);
+        });
+    }
+
+    #[test]
+    #[should_panic(expected = "in a task")]
+    fn a_panic_of_a_task_is_seen() {
+        run(async {
+            let lost = tokio::spawn(async { panic!("in a task") }).await;
+            drop(lost);
+        });
+    }
+
+    #[test]
+    fn what_does_not_panic_passes() {
+        assert_eq!(run(async { 3 }), 3);
+    }
+}

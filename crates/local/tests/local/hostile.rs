@@ -344,7 +344,7 @@ fn csv() {
     let seeds = texts(&[
         "i,f,s\n1,2.5,abc\n-2,NaN,\"a \"\"quoted\"\" one\"\n,,\n",
         "a;b|c\t d\n2024-01-01,12:00:00,2024-01-01 00:00:00 UTC\n",
-        "x\n\"one line\"\n",
+        "x\n\"two\nlines\"\n",
         "9223372036854775808,1e400,{\"a\":1},\"POINT(1 2)\",0x1F\r\n",
     ]);
     hostile(fuzzing::csv, seeds);
