@@ -2,13 +2,15 @@
 
 use std::io::Cursor;
 use std::io::Read;
+use std::ops::Range;
 
+use arrow::array::RecordBatch;
 use arrow_avro::reader::ReaderBuilder;
 use serde_json::Value;
 
 use super::avro_schema::{Rules, without_logical_types};
 use super::convert::{FileField, FileKind};
-use super::decode::{decoded, decoding};
+use super::decode::decoding;
 use super::encoding::contents;
 use super::parquet::{columns_of, target_schema};
 use super::{Columns, FormatOptions, LoadFile, Loaded, reading};
@@ -17,8 +19,8 @@ use crate::error::Result;
 const MAGIC: &[u8; 4] = b"Obj\x01";
 const SYNC: usize = 16;
 
-/// Rows that are decoded at a time.
-const BATCH_ROWS: usize = 8 * 1024;
+/// Rows of one block at most.
+const MAX_BLOCK_ROWS: usize = 1 << 24;
 
 /// Reads Avro files. Columns match by name; the columns are those of the file whose
 /// name comes last.
@@ -40,11 +42,8 @@ pub(super) fn read(
     let schema = target_schema(newest, columns);
     let mut batches = Vec::new();
     for (_, open) in &opened {
-        let input = Cursor::new(open.header.as_slice()).chain(Cursor::new(open.body.as_ref()));
-        let builder = ReaderBuilder::new().with_batch_size(BATCH_ROWS);
-        let reader = decoding(|| builder.build(input))?.map_err(failed)?;
-        for batch in decoded(reader) {
-            let batch = batch?.map_err(failed)?;
+        for block in blocks(open)? {
+            let batch = read_block(open, &block)?;
             batches.push(columns_of(&batch, &open.fields, &schema, FileKind::Avro)?);
         }
     }
@@ -54,6 +53,65 @@ pub(super) fn read(
         bad_records: 0,
         errors: Vec::new(),
     })
+}
+
+/// Where a block lies in the body, and how many rows it says it has.
+struct Block {
+    rows: usize,
+    range: Range<usize>,
+}
+
+/// The blocks that have rows.
+fn blocks(open: &Open) -> Result<Vec<Block>> {
+    let mut body = Header {
+        data: &open.body,
+        at: 0,
+    };
+    let sync = &open.header[open.header.len() - SYNC..];
+    let mut blocks = Vec::new();
+    while body.at < body.data.len() {
+        let start = body.at;
+        let rows = body.long().zip(body.bytes());
+        let rows = rows.ok_or_else(|| failed("EOF reached"))?.0;
+        let end = body.at + SYNC;
+        if body.data.get(body.at..end) != Some(sync) {
+            return Err(failed("Sync mismatch"));
+        }
+        body.at = end;
+        let rows = usize::try_from(rows)
+            .ok()
+            .filter(|rows| *rows <= MAX_BLOCK_ROWS)
+            .ok_or_else(|| failed(format_args!("Invalid number of objects in a block: {rows}")))?;
+        if rows > 0 {
+            blocks.push(Block {
+                rows,
+                range: start..end,
+            });
+        }
+    }
+    Ok(blocks)
+}
+
+/// The rows of one block. The reader is asked for exactly as many as there are: it
+/// would look for ever for the next row in bytes that follow the last one.
+fn read_block(open: &Open, block: &Block) -> Result<RecordBatch> {
+    let bytes = &open.body[block.range.clone()];
+    let input = Cursor::new(open.header.as_slice()).chain(Cursor::new(bytes));
+    let builder = ReaderBuilder::new().with_batch_size(block.rows);
+    let batch = decoding(|| {
+        builder
+            .build(input)
+            .and_then(|mut rows| rows.next().transpose())
+    })?
+    .map_err(failed)?;
+    batch
+        .filter(|batch| batch.num_rows() == block.rows)
+        .ok_or_else(|| {
+            failed(format_args!(
+                "a block lacks some of its {} rows",
+                block.rows
+            ))
+        })
 }
 
 fn failed(error: impl std::fmt::Display) -> crate::error::ServiceError {

@@ -183,3 +183,45 @@ fn damaged_files_are_errors() {
     }
     assert!(load(&file(b"not avro".to_vec()), json!({})).is_err());
 }
+
+/// A file with one column `a` and one block that says it has `rows` rows, and whose
+/// values are `data`.
+fn one_block(rows: u8, data: &[u8], sync: [u8; SYNC]) -> LoadFile {
+    let schema = br#"{"type":"record","name":"r","fields":[{"name":"a","type":"long"}]}"#;
+    let mut file = MAGIC.to_vec();
+    long(&mut file, 1);
+    for part in [&b"avro.schema"[..], schema] {
+        long(&mut file, part.len());
+        file.extend_from_slice(part);
+    }
+    file.push(0);
+    file.extend_from_slice(&[7; SYNC]);
+    file.push(rows * 2);
+    long(&mut file, data.len());
+    file.extend_from_slice(data);
+    file.extend_from_slice(&sync);
+    LoadFile {
+        name: String::new(),
+        data: file.into(),
+    }
+}
+
+/// What follows the last row of a block is passed over, and does not stop the load
+/// from ending.
+#[test]
+fn a_block_ends_with_its_last_row() {
+    let options = FormatOptions::default();
+    for (said, want) in [(0, 0), (1, 1), (2, 2)] {
+        let file = one_block(said, &[2, 4], [7; SYNC]);
+        let loaded = super::read(&[file], &options, Columns::FromFiles(None)).unwrap();
+        let rows: usize = loaded.batches.iter().map(|b| b.num_rows()).sum();
+        assert_eq!(rows, want);
+    }
+    for (file, want) in [
+        (one_block(3, &[2, 4], [7; SYNC]), "failed to read data"),
+        (one_block(2, &[2, 4], [8; SYNC]), "Sync mismatch"),
+    ] {
+        let error = super::read(&[file], &options, Columns::FromFiles(None)).unwrap_err();
+        assert!(error.message.contains(want), "{error:?}");
+    }
+}
