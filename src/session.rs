@@ -87,7 +87,7 @@ pub fn with_bigquery(
         );
     }
 
-    let config = config.with_option_extension(BigQueryOptions::new(options));
+    let config = config.with_option_extension(BigQueryOptions::new(options)?);
     Ok(builder.with_config(config).with_table_factory(
         FILE_TYPE.to_string(),
         Arc::new(BigQueryTableFactory::new(shared)),

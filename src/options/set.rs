@@ -6,8 +6,8 @@ use datafusion::config::{ConfigEntry, ConfigExtension, ExtensionOptions};
 use datafusion::error::Result as DataFusionResult;
 
 use super::raw::RawOptions;
-use super::registry::{self, Display, Scope, Stage};
-use crate::error::Error;
+use super::registry::{self, Display, OptionRow, Scope, Stage};
+use crate::error::{Error, Result};
 
 /// The defaults of a session, as DataFusion's configuration holds them. An
 /// empty value takes a default back.
@@ -18,8 +18,14 @@ pub struct BigQueryOptions {
 
 impl BigQueryOptions {
     /// A session whose defaults are these.
-    pub fn new(raw: RawOptions) -> Self {
-        BigQueryOptions { raw }
+    ///
+    /// # Errors
+    /// An option that is about one table, or of a feature to come.
+    pub fn new(raw: RawOptions) -> Result<Self> {
+        for (name, _) in raw.iter() {
+            of_sessions(registry::find(name)?)?;
+        }
+        Ok(BigQueryOptions { raw })
     }
 
     /// The defaults as they were said.
@@ -47,20 +53,7 @@ impl ExtensionOptions for BigQueryOptions {
 
     fn set(&mut self, key: &str, value: &str) -> DataFusionResult<()> {
         let row = registry::find(key)?;
-        if let Stage::Planned(feature) = row.stage {
-            return Err(Error::configuration(format!(
-                "option '{}' belongs to {feature}, which this version does not do yet",
-                row.name
-            ))
-            .into());
-        }
-        if row.scope == Scope::Table {
-            return Err(Error::configuration(format!(
-                "option '{}' is about one table: say it in the OPTIONS of CREATE EXTERNAL TABLE",
-                row.name
-            ))
-            .into());
-        }
+        of_sessions(row)?;
         if value.trim().is_empty() {
             self.raw.unset(row.name)?;
         } else {
@@ -83,6 +76,23 @@ impl ExtensionOptions for BigQueryOptions {
             })
             .collect()
     }
+}
+
+/// Refuses an option that a session cannot have.
+fn of_sessions(row: &OptionRow) -> Result<()> {
+    if let Stage::Planned(feature) = row.stage {
+        return Err(Error::configuration(format!(
+            "option '{}' belongs to {feature}, which this version does not do yet",
+            row.name
+        )));
+    }
+    if row.scope == Scope::Table {
+        return Err(Error::configuration(format!(
+            "option '{}' is about one table: say it in the OPTIONS of CREATE EXTERNAL TABLE",
+            row.name
+        )));
+    }
+    Ok(())
 }
 
 #[cfg(test)]
@@ -126,6 +136,21 @@ mod tests {
         ] {
             let error = config.set(key, value).unwrap_err();
             assert!(error.to_string().contains(named), "{key}: {error}");
+        }
+    }
+
+    #[test]
+    fn what_set_refuses_is_no_default_either() {
+        for (name, value) in [
+            ("scan.row_restriction", "month = 1"),
+            ("scan.sample_percentage", "1"),
+            ("dataset", "d"),
+            ("table", "t"),
+        ] {
+            let raw = RawOptions::from_pairs([(name, value)]).unwrap();
+            let error = BigQueryOptions::new(raw).unwrap_err();
+            assert!(error.message().contains(&format!("'{name}'")), "{error}");
+            assert!(error.message().contains("OPTIONS"), "{error}");
         }
     }
 

@@ -10,6 +10,7 @@ use datafusion::logical_expr::CreateExternalTable;
 use super::provider::{BigQueryTable, TableContext};
 use super::shared::Shared;
 use crate::error::{Error, Result};
+use crate::options::registry::PROJECT;
 use crate::options::{BigQueryOptions, Options, RawOptions};
 use crate::types::TableRef;
 
@@ -39,7 +40,7 @@ impl BigQueryTableFactory {
             .map(|defaults| defaults.raw().clone())
             .unwrap_or_default();
         let options = Options::resolve(&own.or_defaults(&defaults))?;
-        let table = location(command, &options)?;
+        let table = location(command, &own, &options)?;
         let context = TableContext {
             client: self.shared.client(&options.connection)?,
             snapshots: Arc::clone(&self.shared.snapshots),
@@ -95,7 +96,11 @@ fn refuse_clauses(command: &CreateExternalTable) -> Result<()> {
 }
 
 /// The table of LOCATION, whose parts options may name instead.
-fn location(command: &CreateExternalTable, options: &Options) -> Result<TableRef> {
+fn location(
+    command: &CreateExternalTable,
+    own: &RawOptions,
+    options: &Options,
+) -> Result<TableRef> {
     let [location] = command.locations.as_slice() else {
         return Err(Error::configuration(format!(
             "LOCATION names {} tables: name one, as project.dataset.table",
@@ -103,14 +108,16 @@ fn location(command: &CreateExternalTable, options: &Options) -> Result<TableRef
         )));
     };
     let named = &options.table;
-    let said = |option: &Option<String>, part: &str, name: &str| match option {
+    let said = |option: Option<&str>, part: &str, name: &str| match option {
         Some(other) if other != part => Err(Error::configuration(format!(
             "option '{name}' is '{other}' and LOCATION '{location}' says '{part}': leave one out"
         ))),
         _ => Ok(()),
     };
     let table: TableRef = location.parse()?;
-    said(&named.dataset, &table.dataset, "dataset")?;
-    said(&named.table, &table.table, "table")?;
+    // The session's project is a default, so only the statement's can contradict.
+    said(own.get(&PROJECT), &table.project, "project")?;
+    said(named.dataset.as_deref(), &table.dataset, "dataset")?;
+    said(named.table.as_deref(), &table.table, "table")?;
     Ok(table)
 }

@@ -74,7 +74,7 @@ pub struct Args {
     #[arg(short, long)]
     pub quiet: bool,
 
-    /// Rows shown of a table: a number or inf.
+    /// Rows shown in format table: a number or inf. Other formats print every row.
     #[arg(long, default_value = "40")]
     pub maxrows: MaxRows,
 

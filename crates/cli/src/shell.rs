@@ -24,7 +24,7 @@ use datafusion::sql::sqlparser::dialect::{Dialect as SqlDialect, dialect_from_st
 use datafusion_cli::command::{Command, OutputFormat};
 use datafusion_cli::exec::exec_from_commands;
 use datafusion_cli::print_format::PrintFormat;
-use datafusion_cli::print_options::PrintOptions;
+use datafusion_cli::print_options::{MaxRows, PrintOptions};
 
 use crate::definitions;
 use crate::report::one_line;
@@ -100,6 +100,21 @@ impl Shell {
     /// How answers are printed.
     pub fn print_options(&self) -> &PrintOptions {
         &self.print
+    }
+
+    /// How the next answer is printed. Only a table, which people read, ends after
+    /// `maxrows`; what programs read has every row.
+    fn printing(&self) -> PrintOptions {
+        let maxrows = match self.print.format {
+            PrintFormat::Table | PrintFormat::Automatic => self.print.maxrows,
+            PrintFormat::Csv | PrintFormat::Tsv | PrintFormat::Json | PrintFormat::NdJson => {
+                MaxRows::Unlimited
+            }
+        };
+        PrintOptions {
+            maxrows,
+            ..self.print.clone()
+        }
     }
 
     /// Name of the session's SQL dialect; `SET` may have changed it.
@@ -188,7 +203,7 @@ impl Shell {
             Some(statement) if parsed.is_empty() && is_bigquery_table(&statement) => {
                 self.create_table(statement).await
             }
-            _ => exec_from_commands(&self.context, vec![sql.to_string()], &self.print).await,
+            _ => exec_from_commands(&self.context, vec![sql.to_string()], &self.printing()).await,
         }
     }
 

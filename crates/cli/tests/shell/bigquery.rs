@@ -222,3 +222,18 @@ async fn the_embedded_bigquery_keeps_its_tables_in_a_directory() {
     .ok();
     assert_eq!(out, "n\n336776\n");
 }
+
+#[test]
+fn what_programs_read_has_every_row() {
+    let sql = "select flight from bq.nycflights13.flights";
+    let lines = |args: &[&str]| {
+        let out = dfbq_local(args).run().ok();
+        out.lines().count()
+    };
+    assert_eq!(lines(&["-c", sql]), 336_777, "csv, with its heading");
+    assert_eq!(
+        lines(&["--maxrows", "5", "-c", "\\pset format nd-json", "-c", sql]),
+        336_777,
+        "nd-json, with a line that says so"
+    );
+}

@@ -268,3 +268,26 @@ fn what_would_change_bigquery() {
     .run()
     .ok();
 }
+
+#[test]
+fn an_option_of_one_table_said_for_the_session() {
+    for (option, name) in [
+        ("row_restriction=month = 1", "'scan.row_restriction'"),
+        ("scan.sample_percentage=1", "'scan.sample_percentage'"),
+        ("table=flights", "'table'"),
+    ] {
+        names(
+            dfbq_local(&["-o", option, "-c", "select 1"]).run(),
+            &[name, "OPTIONS"],
+        );
+    }
+}
+
+#[test]
+fn a_project_that_contradicts_the_location() {
+    let sql = format!("{CREATE} 'demo.nycflights13.flights' options (project 'other')");
+    names(
+        dfbq_local(&["-c", &sql]).run(),
+        &["'project'", "'other'", "'demo'", "LOCATION"],
+    );
+}
