@@ -130,6 +130,14 @@ mod tests {
     }
 
     #[test]
+    fn a_path_said_of_the_wrong_option_does_not_show() {
+        let error = RawOptions::from_pairs([("credentials", "/home/me/secret.json")]).unwrap_err();
+        assert!(error.message().contains("'credentials'"), "{error}");
+        assert!(error.message().contains("key_file"), "{error}");
+        assert!(!error.to_string().contains("secret"), "{error}");
+    }
+
+    #[test]
     fn paths_of_key_files_do_not_show() {
         let options =
             RawOptions::from_pairs([("key_file", "/home/me/secret.json"), ("project", "p")])

@@ -150,13 +150,12 @@ impl OptionRow {
     /// The error for a value that the option cannot have.
     pub(super) fn refused(&self, value: &str, allowed: &str) -> Error {
         let name = self.name;
-        Error::configuration(match self.display {
-            Display::Shown => {
-                format!("option '{name}' cannot be '{value}': it must be {allowed}")
-            }
-            Display::Hidden => {
-                format!("the value of option '{name}' is refused: it must be {allowed}")
-            }
+        // Whoever says a key file's path here meant `credentials.key_file`.
+        let about_keys = self.display == Display::Hidden || name == CREDENTIALS.name;
+        Error::configuration(if about_keys {
+            format!("the value of option '{name}' is refused: it must be {allowed}")
+        } else {
+            format!("option '{name}' cannot be '{value}': it must be {allowed}")
         })
     }
 }
