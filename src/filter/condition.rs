@@ -69,6 +69,8 @@ pub(crate) enum Test {
     /// At least two.
     Any(Vec<Test>),
     Not(Box<Test>),
+    /// `TRUE` or `FALSE`.
+    Constant(bool),
 }
 
 /// A LIKE pattern, taken apart so that escaping is the printer's business.
@@ -90,29 +92,37 @@ impl Test {
         Self::Not(Box::new(Self::IsNull(path)))
     }
 
+    /// With three values too, TRUE changes no conjunction and FALSE decides it.
     fn all(tests: impl IntoIterator<Item = Test>) -> Self {
         let mut flat = Vec::new();
         for test in tests {
             match test {
                 Test::All(inner) => flat.extend(inner),
+                Test::Constant(true) => {}
+                Test::Constant(false) => return test,
                 other => flat.push(other),
             }
         }
         match flat.len() {
+            0 => Test::Constant(true),
             1 => flat.remove(0),
             _ => Test::All(flat),
         }
     }
 
+    /// With three values too, FALSE changes no disjunction and TRUE decides it.
     fn any(tests: impl IntoIterator<Item = Test>) -> Self {
         let mut flat = Vec::new();
         for test in tests {
             match test {
                 Test::Any(inner) => flat.extend(inner),
+                Test::Constant(false) => {}
+                Test::Constant(true) => return test,
                 other => flat.push(other),
             }
         }
         match flat.len() {
+            0 => Test::Constant(false),
             1 => flat.remove(0),
             _ => Test::Any(flat),
         }
@@ -139,6 +149,7 @@ impl Equivalent {
     pub(crate) fn not(self) -> Self {
         match self.0 {
             Test::Not(inner) => Self(*inner),
+            Test::Constant(value) => Self(Test::Constant(!value)),
             Test::Compare(path, comparison, literal) => {
                 Self(Test::Compare(path, comparison.negated(), literal))
             }

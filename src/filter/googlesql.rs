@@ -145,6 +145,11 @@ impl Parser<'_> {
             self.expect(")");
             return answer;
         }
+        for (word, value) in [("TRUE", true), ("FALSE", false)] {
+            if self.take(word) {
+                return Some(value);
+            }
+        }
         if self.take("IS_NAN") {
             self.expect("(");
             let value = self.column();

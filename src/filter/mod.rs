@@ -9,7 +9,7 @@
 //! | module | what |
 //! |---|---|
 //! | [`predicate`] | the shapes that matter, without DataFusion's many spellings |
-//! | [`logical`] | DataFusion's expressions as those shapes |
+//! | [`shape`] | DataFusion's expressions, [`logical`] and [`physical`], as those shapes |
 //! | [`rules`] | leaf by leaf: what to say and why it is sound |
 //! | [`axis`] | comparisons through monotone functions as thresholds |
 //! | [`translate`] | AND, OR and NOT |
@@ -17,12 +17,15 @@
 
 pub(crate) mod axis;
 pub(crate) mod condition;
+mod functions;
 pub(crate) mod literal;
-pub(crate) mod logical;
+mod logical;
+mod physical;
 pub(crate) mod predicate;
 pub(crate) mod print;
 pub(crate) mod restriction;
 pub(crate) mod rules;
+mod shape;
 pub(crate) mod translate;
 
 #[cfg(test)]

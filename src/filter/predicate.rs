@@ -14,8 +14,49 @@ pub(crate) enum Predicate {
     Any(Vec<Predicate>),
     Not(Box<Predicate>),
     Leaf(Leaf),
+    /// A BOOL literal; None is NULL.
+    Constant(Option<bool>),
+    /// Something that is TRUE at most where this is.
+    Implies(Box<Predicate>),
     /// Anything else: may be TRUE for any row.
     Other,
+}
+
+/// Predicates nested deeper than this are [`Predicate::Other`] from there on, so
+/// that no query can exhaust the stack here. Chains of one connective count as
+/// one level, however long.
+pub(crate) const MAX_DEPTH: usize = 64;
+
+impl Predicate {
+    pub(crate) fn not(self) -> Self {
+        match self {
+            Self::Not(inner) => *inner,
+            other => Self::Not(Box::new(other)),
+        }
+    }
+
+    pub(crate) fn negated_if(self, negated: Negated) -> Self {
+        match negated {
+            Negated::Yes => self.not(),
+            Negated::No => self,
+        }
+    }
+}
+
+/// Whether a NOT stands before a test (`NOT IN`, `NOT LIKE`).
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Negated {
+    Yes,
+    No,
+}
+
+impl From<bool> for Negated {
+    fn from(negated: bool) -> Self {
+        match negated {
+            true => Self::Yes,
+            false => Self::No,
+        }
+    }
 }
 
 /// A boolean expression that is not made of others.

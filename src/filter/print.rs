@@ -217,6 +217,8 @@ impl fmt::Display for Test {
             Self::IsNull(path) => write!(f, "{path} IS NULL"),
             Self::IsNan(path) => write!(f, "IS_NAN({path})"),
             Self::Like(path, pattern) => write!(f, "{path} LIKE {pattern}"),
+            Self::Constant(true) => f.write_str("TRUE"),
+            Self::Constant(false) => f.write_str("FALSE"),
             Self::All(tests) => joined(f, tests, " AND "),
             Self::Any(tests) => joined(f, tests, " OR "),
             Self::Not(test) => match test.as_ref() {

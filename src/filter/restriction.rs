@@ -1,6 +1,6 @@
 //! A whole restriction: the user's part, ours, and the service's limit on both.
 
-use super::condition::Condition;
+use super::condition::{Condition, Test};
 use super::translate::conjuncts;
 
 /// The longest `row_restriction` that the service accepts, in bytes of UTF-8:
@@ -53,6 +53,9 @@ impl Restriction {
     pub(crate) fn admit(&mut self, condition: &Condition) -> Admission {
         let mut admission = Admission::Whole;
         for conjunct in conjuncts(condition) {
+            if *conjunct == Test::Constant(true) {
+                continue;
+            }
             let text = format!("({conjunct})");
             let separator = match self.generated.is_empty() {
                 true => 0,

@@ -17,7 +17,7 @@ use super::translate::translate;
 use crate::types::{Field, FieldType, Mode, TableSchema, TimestampDigits};
 
 /// A column of every kind.
-fn sample() -> TableSchema {
+pub(super) fn sample() -> TableSchema {
     let field = |name: &str, field_type| Field::new(name, field_type, Mode::Nullable);
     let mut folded = field("folded", FieldType::String);
     folded.collation = Some("und:ci".to_string());
@@ -49,7 +49,7 @@ fn sample() -> TableSchema {
 }
 
 /// The sample as the scan presents it to the engine.
-fn arrow(schema: &TableSchema) -> Schema {
+pub(super) fn arrow(schema: &TableSchema) -> Schema {
     fn data_type(field: &Field) -> DataType {
         let scalar = match &field.field_type {
             FieldType::Int64 => DataType::Int64,
@@ -112,7 +112,7 @@ impl TableProvider for Offered {
 }
 
 /// The filters that DataFusion offers for a WHERE clause over the sample.
-async fn offered(predicate: &str) -> Vec<Expr> {
+pub(super) async fn offered(predicate: &str) -> Vec<Expr> {
     offered_by(Arc::new(arrow(&sample())), predicate).await
 }
 

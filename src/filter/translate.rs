@@ -1,18 +1,36 @@
 //! Predicates to conditions: AND, OR and NOT around the rules.
 
+use std::sync::Arc;
+
 use datafusion::arrow::datatypes::{DataType, TimeUnit};
 use datafusion::logical_expr::Expr;
+use datafusion::physical_expr::PhysicalExpr;
 
-use super::condition::{Comparison, Condition, Test};
-use super::logical;
+use super::condition::{Comparison, Condition, Necessary, Test};
 use super::predicate::{Leaf, Operand, Predicate, Step, Truth};
 use super::rules::RULES;
+use super::shape::predicate;
 use crate::types::TableSchema;
 
 /// The condition that a logical predicate over the table puts on its rows, or
 /// None where nothing can be said.
 pub(crate) fn translate(schema: &TableSchema, expr: &Expr) -> Option<Condition> {
-    condition(schema, &logical::predicate(expr))
+    condition(schema, &predicate(expr))
+}
+
+/// The condition that a physical predicate over the table's columns puts on its
+/// rows, or None where nothing can be said. The parts of it that have no
+/// translation, such as look-ups in a hash table, are left out; a filter that is
+/// still to be completed is taken as it stands.
+#[cfg_attr(
+    not(test),
+    expect(dead_code, reason = "no scan takes filters while it runs yet")
+)]
+pub(crate) fn translate_physical(
+    schema: &TableSchema,
+    expr: &Arc<dyn PhysicalExpr>,
+) -> Option<Necessary> {
+    Some(condition(schema, &predicate(expr))?.weaken())
 }
 
 /// The condition that has to stand in for a predicate, because the engine cannot
@@ -20,7 +38,7 @@ pub(crate) fn translate(schema: &TableSchema, expr: &Expr) -> Option<Condition> 
 /// date into nanoseconds, which end in the year 2262, and fails beyond. None
 /// where the engine can, or where no condition keeps exactly the same rows.
 pub(crate) fn replacement(schema: &TableSchema, expr: &Expr) -> Option<Condition> {
-    let predicate = logical::predicate(expr);
+    let predicate = predicate(expr);
     if !overflows(&predicate) {
         return None;
     }
@@ -40,7 +58,9 @@ fn overflows(predicate: &Predicate) -> bool {
     };
     match predicate {
         Predicate::All(parts) | Predicate::Any(parts) => parts.iter().any(overflows),
-        Predicate::Not(inner) | Predicate::Leaf(Leaf::Is(inner, _)) => overflows(inner),
+        Predicate::Not(inner) | Predicate::Implies(inner) | Predicate::Leaf(Leaf::Is(inner, _)) => {
+            overflows(inner)
+        }
         Predicate::Leaf(
             Leaf::Value(operand)
             | Leaf::Compare(operand, ..)
@@ -49,62 +69,91 @@ fn overflows(predicate: &Predicate) -> bool {
             | Leaf::IsNull(operand)
             | Leaf::Like(operand, _),
         ) => to_nanos(operand),
-        Predicate::Other => false,
+        Predicate::Constant(_) | Predicate::Other => false,
+    }
+}
+
+/// Whether a predicate is asked for or its negation.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Sense {
+    Positive,
+    Negative,
+}
+
+impl Sense {
+    fn reversed(self) -> Self {
+        match self {
+            Self::Positive => Self::Negative,
+            Self::Negative => Self::Positive,
+        }
     }
 }
 
 /// The condition of a predicate, whatever it was written as.
-pub(crate) fn condition(schema: &TableSchema, predicate: &Predicate) -> Option<Condition> {
-    match predicate {
-        Predicate::All(parts) => {
-            let known: Vec<_> = parts
-                .iter()
-                .filter_map(|part| condition(schema, part))
-                .collect();
-            let complete = known.len() == parts.len();
-            conjunction(known, complete)
+fn condition(schema: &TableSchema, predicate: &Predicate) -> Option<Condition> {
+    directed(schema, predicate, Sense::Positive)
+}
+
+/// The condition of `predicate` or of `NOT predicate`. NOT moves inwards (De
+/// Morgan's laws hold with three values); what is left is a leaf.
+fn directed(schema: &TableSchema, predicate: &Predicate, sense: Sense) -> Option<Condition> {
+    let parts = |parts: &[Predicate]| -> Vec<Option<Condition>> {
+        let part = |part| directed(schema, part, sense);
+        parts.iter().map(part).collect()
+    };
+    match (predicate, sense) {
+        (Predicate::Not(inner), sense) => directed(schema, inner, sense.reversed()),
+        (Predicate::All(found), Sense::Positive) | (Predicate::Any(found), Sense::Negative) => {
+            conjunction(parts(found))
         }
-        Predicate::Any(parts) => {
-            let known: Option<Vec<_>> = parts.iter().map(|part| condition(schema, part)).collect();
-            known.filter(|known| !known.is_empty()).map(Condition::any)
+        (Predicate::Any(found), Sense::Positive) | (Predicate::All(found), Sense::Negative) => {
+            let all = parts(found).into_iter().collect::<Option<Vec<_>>>()?;
+            (!all.is_empty()).then(|| Condition::any(all))
         }
-        Predicate::Not(inner) => negation(schema, inner),
-        Predicate::Leaf(Leaf::Is(inner, Truth::True)) => {
-            // Never NULL, unlike the condition for `inner`.
-            Some(condition(schema, inner)?.weaken().into())
+        (Predicate::Constant(Some(value)), sense) => {
+            let value = *value == (sense == Sense::Positive);
+            Some(Condition::equivalent(Test::Constant(value)))
         }
-        Predicate::Leaf(Leaf::Is(inner, Truth::False)) => {
-            Some(negation(schema, inner)?.weaken().into())
+        // NULL, and so is its negation: never TRUE.
+        (Predicate::Constant(None), _) => Some(Condition::necessary(Test::Constant(false))),
+        (Predicate::Implies(wider), Sense::Positive) => {
+            Some(directed(schema, wider, sense)?.weaken().into())
         }
-        Predicate::Leaf(Leaf::Same(operand, literal)) if literal.is_null() => {
-            leaf(schema, &Leaf::IsNull(operand.clone()))
-        }
-        Predicate::Leaf(Leaf::Same(operand, literal)) => {
-            let equal = Leaf::Compare(operand.clone(), Comparison::Equal, literal.clone());
-            Some(leaf(schema, &equal)?.weaken().into())
-        }
-        Predicate::Leaf(found) => leaf(schema, found),
-        Predicate::Other => None,
+        (Predicate::Leaf(found), Sense::Positive) => affirmed(schema, found),
+        (Predicate::Leaf(found), Sense::Negative) => negated(schema, found),
+        (Predicate::Implies(_), Sense::Negative) | (Predicate::Other, _) => None,
     }
 }
 
-/// The condition of `NOT predicate`. NOT moves inwards (De Morgan's laws hold
-/// with three values); what is left is a leaf.
-fn negation(schema: &TableSchema, predicate: &Predicate) -> Option<Condition> {
-    let not = |part: &Predicate| Predicate::Not(Box::new(part.clone()));
-    match predicate {
-        Predicate::Not(inner) => condition(schema, inner),
-        Predicate::All(parts) => {
-            condition(schema, &Predicate::Any(parts.iter().map(not).collect()))
+fn affirmed(schema: &TableSchema, found: &Leaf) -> Option<Condition> {
+    match found {
+        // Where `inner` is NULL, IS is FALSE and the condition may be NULL: both
+        // drop the row, but NOT would tell them apart.
+        Leaf::Is(inner, truth) => {
+            let inner = match truth {
+                Truth::True => directed(schema, inner, Sense::Positive),
+                Truth::False => directed(schema, inner, Sense::Negative),
+            };
+            Some(inner?.weaken().into())
         }
-        Predicate::Any(parts) => {
-            condition(schema, &Predicate::All(parts.iter().map(not).collect()))
+        Leaf::Same(operand, literal) if literal.is_null() => {
+            leaf(schema, &Leaf::IsNull(operand.clone()))
         }
-        Predicate::Leaf(Leaf::Compare(operand, comparison, literal)) => {
-            let negated = Leaf::Compare(operand.clone(), comparison.negated(), literal.clone());
-            leaf(schema, &negated)
+        Leaf::Same(operand, literal) => {
+            let equal = Leaf::Compare(operand.clone(), Comparison::Equal, literal.clone());
+            Some(leaf(schema, &equal)?.weaken().into())
         }
-        Predicate::Leaf(Leaf::Same(operand, literal)) => {
+        other => leaf(schema, other),
+    }
+}
+
+fn negated(schema: &TableSchema, found: &Leaf) -> Option<Condition> {
+    match found {
+        Leaf::Compare(operand, comparison, literal) => {
+            let opposite = Leaf::Compare(operand.clone(), comparison.negated(), literal.clone());
+            leaf(schema, &opposite)
+        }
+        Leaf::Same(operand, literal) => {
             let is_null = leaf(schema, &Leaf::IsNull(operand.clone()));
             if literal.is_null() {
                 return match is_null? {
@@ -116,20 +165,19 @@ fn negation(schema: &TableSchema, predicate: &Predicate) -> Option<Condition> {
             // Like the predicate, never NULL.
             Some(Condition::any(vec![leaf(schema, &differs)?, is_null?]))
         }
-        Predicate::Leaf(Leaf::Is(inner, truth)) => {
+        Leaf::Is(inner, truth) => {
             // TRUE where `inner` has the other truth value or none.
             let other = match truth {
-                Truth::True => negation(schema, inner)?,
-                Truth::False => condition(schema, inner)?,
+                Truth::True => directed(schema, inner, Sense::Negative)?,
+                Truth::False => directed(schema, inner, Sense::Positive)?,
             };
             let unknown = leaf(schema, &Leaf::IsNull(subject_of(inner)?.clone()))?;
             Some(Condition::any(vec![other, unknown]))
         }
-        Predicate::Leaf(found) => match leaf(schema, found)? {
+        other => match leaf(schema, other)? {
             Condition::Equivalent(condition) => Some(condition.not().into()),
             Condition::Necessary(_) => None,
         },
-        Predicate::Other => None,
     }
 }
 
@@ -146,6 +194,8 @@ fn subject_of(predicate: &Predicate) -> Option<&Operand> {
         Predicate::Leaf(Leaf::Compare(..) | Leaf::Same(..) | Leaf::IsNull(_) | Leaf::Is(..))
         | Predicate::All(_)
         | Predicate::Any(_)
+        | Predicate::Constant(_)
+        | Predicate::Implies(_)
         | Predicate::Other => None,
     }
 }
@@ -154,10 +204,14 @@ fn leaf(schema: &TableSchema, leaf: &Leaf) -> Option<Condition> {
     RULES.iter().find_map(|rule| (rule.apply)(schema, leaf))
 }
 
-fn conjunction(known: Vec<Condition>, complete: bool) -> Option<Condition> {
+/// What is known of a conjunction's parts.
+fn conjunction(parts: Vec<Option<Condition>>) -> Option<Condition> {
+    let count = parts.len();
+    let known: Vec<_> = parts.into_iter().flatten().collect();
     if known.is_empty() {
         return None;
     }
+    let complete = known.len() == count;
     let condition = Condition::all(known);
     Some(match complete {
         true => condition,
