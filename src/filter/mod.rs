@@ -13,6 +13,7 @@
 //! | [`rules`] | leaf by leaf: what to say and why it is sound |
 //! | [`axis`] | comparisons through monotone functions as thresholds |
 //! | [`translate`] | AND, OR and NOT |
+//! | [`user`] | what the user wrote, so that it can stand next to ours |
 //! | [`restriction`] | the text with its size limit |
 
 pub(crate) mod axis;
@@ -27,6 +28,7 @@ pub(crate) mod restriction;
 pub(crate) mod rules;
 mod shape;
 pub(crate) mod translate;
+pub(crate) mod user;
 
 #[cfg(test)]
 mod googlesql;

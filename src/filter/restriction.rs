@@ -2,6 +2,7 @@
 
 use super::condition::{Condition, Test};
 use super::translate::conjuncts;
+use super::user::UserRestriction;
 
 /// The longest `row_restriction` that the service accepts, in bytes of UTF-8:
 /// "Maximum bytes allowed: 1048576".
@@ -12,8 +13,8 @@ const AND: &str = " AND ";
 /// A `row_restriction` in its three parts.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(crate) struct Restriction {
-    /// The user's text, as given, if any.
-    user: Option<String>,
+    /// What the user wrote, if anything.
+    user: Option<UserRestriction>,
     /// Conjuncts that nobody evaluates again, joined and in brackets; maybe
     /// empty.
     required: String,
@@ -24,27 +25,28 @@ pub(crate) struct Restriction {
 
 impl Restriction {
     /// Only what the user wrote.
-    pub(crate) fn of_user(user: Option<&str>) -> Self {
+    pub(crate) fn of_user(user: Option<UserRestriction>) -> Self {
         Self {
-            user: user
-                .map(str::trim)
-                .filter(|text| !text.is_empty())
-                .map(str::to_string),
+            user,
             ..Self::default()
         }
     }
 
+    /// Whether a part of it is the user's.
+    pub(crate) fn has_user(&self) -> bool {
+        self.user.is_some()
+    }
+
     /// Adds a condition that nobody evaluates again, whole or not at all.
     pub(crate) fn require(&mut self, condition: &Condition) -> Admission {
-        let mut required = self.required.clone();
+        let mut text = String::new();
         for conjunct in conjuncts(condition) {
-            append(&mut required, &format!("({conjunct})"));
+            append(&mut text, &format!("({conjunct})"));
         }
-        let more = required.len() - self.required.len();
-        if self.len_with(AND.len() + more) > MAX_RESTRICTION_BYTES {
+        if self.len_with(2 * AND.len() + text.len()) > MAX_RESTRICTION_BYTES {
             return Admission::Part;
         }
-        self.required = required;
+        append(&mut self.required, &text);
         Admission::Whole
     }
 
@@ -75,7 +77,7 @@ impl Restriction {
         let user = self
             .user
             .as_ref()
-            .map_or(0, |user| user.len() + "()".len() + AND.len());
+            .map_or(0, |user| user.bracketed().len() + AND.len());
         let required = match self.required.len() {
             0 => 0,
             length => length + AND.len(),
@@ -101,8 +103,8 @@ impl Restriction {
         }
         match (&self.user, text.as_str()) {
             (None, _) => text,
-            (Some(user), "") => user.clone(),
-            (Some(user), ours) => format!("({user}){AND}{ours}"),
+            (Some(user), "") => user.text().to_string(),
+            (Some(user), ours) => format!("{}{AND}{ours}", user.bracketed()),
         }
     }
 

@@ -14,6 +14,7 @@ use super::condition::Condition;
 use super::restriction::{Admission, MAX_RESTRICTION_BYTES, Restriction};
 use super::rules::{Claim, RULES};
 use super::translate::translate;
+use super::user::UserRestriction;
 use crate::types::{Field, FieldType, Mode, TableSchema, TimestampDigits};
 
 /// A column of every kind.
@@ -300,7 +301,7 @@ async fn a15_the_last_year_does_not_overflow() {
 
 #[tokio::test]
 async fn a17_conjuncts_stand_in_brackets() {
-    let mut restriction = Restriction::of_user(Some("a = 1 OR b = 2"));
+    let mut restriction = Restriction::of_user(UserRestriction::parse("a = 1 OR b = 2").unwrap());
     for condition in conditions("n = 3 OR n IS NULL").await {
         restriction.admit(&condition);
     }
@@ -376,7 +377,7 @@ fn b04_the_limit_is_exact() {
     let mut fits = Restriction::of_user(None);
     assert_eq!(fits.admit(&condition(room)), Admission::Whole);
     assert_eq!(fits.text().len(), MAX_RESTRICTION_BYTES);
-    let mut with_user = Restriction::of_user(Some("TRUE"));
+    let mut with_user = Restriction::of_user(UserRestriction::parse("TRUE").unwrap());
     assert_eq!(with_user.admit(&condition(room)), Admission::Part);
     let less = room - "(TRUE) AND ".len() - 1;
     assert_eq!(with_user.admit(&condition(less)), Admission::Whole);

@@ -232,6 +232,10 @@ async fn create(
     if refused.kind() != ErrorKind::InvalidArgument {
         return Err(refused);
     }
+    let refused = match spec.restriction.has_user() {
+        true => refused.with_context("with the restriction of the option scan.row_restriction"),
+        false => refused,
+    };
     let Some(without) = spec.restriction.text_without_generated() else {
         return Err(refused);
     };

@@ -6,11 +6,14 @@ use std::sync::Arc;
 
 use datafusion::arrow::datatypes::SchemaRef;
 use datafusion::common::plan_err;
+use datafusion::common::tree_node::{TreeNode, TreeNodeRecursion};
 use datafusion::logical_expr::Expr;
 
+use crate::error::Error;
 use crate::filter::condition::Condition;
 use crate::filter::restriction::{Admission, MAX_RESTRICTION_BYTES, Restriction};
 use crate::filter::translate::{replacement, translate};
+use crate::filter::user::UserRestriction;
 use crate::types::{Field, FieldType, Mode, TableSchema};
 
 /// The terms of a read session, and what they leave to do.
@@ -59,7 +62,17 @@ impl ReadSpec {
         if selected_fields.is_empty() {
             selected_fields.extend(cheapest(table).map(|field| field.name.clone()));
         }
-        let mut restriction = Restriction::of_user(user_restriction);
+        let user = match user_restriction.map(UserRestriction::parse) {
+            Some(Ok(user)) => user,
+            Some(Err(what)) => {
+                return Err(Error::configuration(format!(
+                    "scan.row_restriction is no expression by itself: {what}"
+                ))
+                .into());
+            }
+            None => None,
+        };
+        let mut restriction = Restriction::of_user(user);
         let mut local_filters = Vec::new();
         let (replaced, kept): (Vec<_>, Vec<_>) = filters
             .iter()
@@ -69,9 +82,10 @@ impl ReadSpec {
             let condition = condition.expect("partitioned by it");
             if restriction.require(&condition) == Admission::Part {
                 return plan_err!(
-                    "the filter {filter} has to be evaluated by BigQuery and makes the row \
+                    "the filter {} has to be evaluated by BigQuery and makes the row \
                      restriction longer than {MAX_RESTRICTION_BYTES} bytes: compare with fewer \
-                     values, or with DATE literals"
+                     values, or with DATE literals",
+                    described(filter)
                 );
             }
         }
@@ -85,7 +99,7 @@ impl ReadSpec {
                     && matches!(condition, Condition::Equivalent(_))
             });
             if !whole {
-                local_filters.push(filter.to_string());
+                local_filters.push(described(filter));
             }
         }
         Ok(Self {
@@ -95,6 +109,29 @@ impl ReadSpec {
             schema,
             limit,
         })
+    }
+}
+
+/// Filters nested deeper than this are not printed: DataFusion prints an operand
+/// inside its operator, which takes stack for each level.
+const MAX_PRINTED_DEPTH: usize = 256;
+
+/// The filter as text, or its size where the text could not be made.
+fn described(filter: &Expr) -> String {
+    let mut nodes = 0_usize;
+    let mut deepest = 0_usize;
+    let mut stack = vec![(filter, 1)];
+    while let Some((expr, depth)) = stack.pop() {
+        nodes += 1;
+        deepest = deepest.max(depth);
+        let _ = expr.apply_children(|child| {
+            stack.push((child, depth + 1));
+            Ok(TreeNodeRecursion::Continue)
+        });
+    }
+    match deepest <= MAX_PRINTED_DEPTH {
+        true => filter.to_string(),
+        false => format!("<a filter of {nodes} terms, {deepest} levels deep>"),
     }
 }
 
@@ -212,6 +249,38 @@ mod tests {
         );
         assert_eq!(spec.restriction.text_without_generated(), None);
         assert!(spec.local_filters.is_empty());
+    }
+
+    #[test]
+    fn a17_what_the_user_wrote_stays_by_itself() {
+        let (table, arrow) = table();
+        let with = |user: &str| {
+            let filters = [col("n").gt(lit(5_i64))];
+            let pushdown = Pushdown::Filters;
+            ReadSpec::new(&table, &arrow, None, &filters, pushdown, Some(user), None)
+        };
+        assert_eq!(
+            with("flag OR n = 1 -- why").unwrap().restriction.text(),
+            "(flag OR n = 1 -- why\n) AND (`n` > 5)"
+        );
+        let error = with("flag) OR (n = 1").unwrap_err().to_string();
+        assert!(error.contains("scan.row_restriction"), "{error}");
+    }
+
+    #[test]
+    fn depth_is_not_printed() {
+        let mut deep = col("n").eq(lit(0_i64));
+        for n in 1..50_000_i64 {
+            deep = Expr::or(deep, col("n").eq(lit(n)));
+        }
+        let filters = [deep];
+        let said = spec(None, &filters, Pushdown::Filters);
+        assert!(said.restriction.text().ends_with("OR (`n` = 49999))"));
+        let kept = spec(None, &filters, Pushdown::Nothing);
+        let shown = &kept.local_filters[0];
+        assert_eq!(shown, "<a filter of 199999 terms, 50001 levels deep>");
+        // Dropping it takes a stack of its own.
+        std::mem::forget(filters);
     }
 
     #[test]
