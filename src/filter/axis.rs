@@ -140,6 +140,14 @@ impl Axis {
                     _ => None,
                 };
             }
+            Step::Year => {
+                let per_day = match self {
+                    Self::Date => 1,
+                    Self::Point(nanos) => NANOS_PER_DAY / nanos,
+                    _ => return None,
+                };
+                return Some((Self::Integer, Back::FirstOfYear(i256::from(per_day))));
+            }
         };
         let exact = |axis, factor: i64| Some((axis, Back::Multiplied(i256::from(factor))));
         match (self, target) {
@@ -245,6 +253,8 @@ enum Back {
     DividedToZero(i256),
     /// The step truncates points of this many nanoseconds.
     Truncated(Unit, i64),
+    /// The step gives the year of points of which a day has this many.
+    FirstOfYear(i256),
 }
 
 impl Back {
@@ -259,6 +269,13 @@ impl Back {
                 .checked_mul(factor)?
                 .checked_add(i256::ONE),
             Self::Truncated(unit, nanos) => ceil_to(unit, nanos, threshold),
+            Self::FirstOfYear(per_day) => {
+                let year = i64::try_from(threshold.to_i128()?).ok()?;
+                // One beyond the calendar, so that bounds at its ends can be said.
+                (1..=10_000)
+                    .contains(&year)
+                    .then(|| i256::from(days_of(year, 1)).checked_mul(per_day))?
+            }
         }
     }
 }
@@ -272,12 +289,14 @@ fn ceil_to(unit: Unit, nanos: i64, point: i256) -> Option<i256> {
             .checked_mul(length)?
             .checked_add(origin)
     };
-    let seconds = |count: i64| {
-        let length = count * 1_000_000_000 / nanos;
+    let length = |length: i64| {
         // A grid coarser than the unit is already truncated to it.
-        multiple_of(i256::from(length.max(1)), i256::ZERO)
+        multiple_of(i256::from((length / nanos).max(1)), i256::ZERO)
     };
+    let seconds = |count: i64| length(count * 1_000_000_000);
     let months = match unit {
+        Unit::Microsecond => return length(1_000),
+        Unit::Millisecond => return length(1_000_000),
         Unit::Second => return seconds(1),
         Unit::Minute => return seconds(60),
         Unit::Hour => return seconds(3_600),

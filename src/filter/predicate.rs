@@ -69,16 +69,18 @@ pub(crate) enum Leaf {
     Same(Operand, ScalarValue),
     In(Operand, Vec<ScalarValue>),
     IsNull(Operand),
-    /// `IS TRUE`, `IS FALSE`; their negations are `IS NOT TRUE`, `IS NOT FALSE`.
+    /// `IS TRUE`, `IS FALSE`, `IS UNKNOWN`; their negations are `IS NOT TRUE` and
+    /// so on.
     Is(Box<Predicate>, Truth),
     Like(Operand, Pattern),
 }
 
-/// Which of the two an `IS` asks for.
+/// Which of the three truth values an `IS` asks for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Truth {
     True,
     False,
+    Unknown,
 }
 
 /// A column, or a field inside it, under functions of one argument.
@@ -98,11 +100,15 @@ pub(crate) enum Step {
     TryCast(DataType),
     /// `date_trunc` to this unit.
     Truncate(Unit),
+    /// `date_part` of the year.
+    Year,
 }
 
 /// Units of `date_trunc` that divide the calendar the same way everywhere.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Unit {
+    Microsecond,
+    Millisecond,
     Second,
     Minute,
     Hour,
@@ -118,6 +124,8 @@ impl Unit {
     /// The unit that DataFusion's `date_trunc` means by `name`.
     pub(crate) fn named(name: &str) -> Option<Self> {
         match name.to_ascii_lowercase().as_str() {
+            "microsecond" => Some(Self::Microsecond),
+            "millisecond" => Some(Self::Millisecond),
             "second" => Some(Self::Second),
             "minute" => Some(Self::Minute),
             "hour" => Some(Self::Hour),

@@ -75,8 +75,8 @@ pub(crate) static RULES: &[Rule] = &[
     },
     Rule {
         expression: "comparison of an INT64, NUMERIC, BIGNUMERIC, DATE, TIME, DATETIME or \
-                     TIMESTAMP column, also under widening casts, `CAST(… AS DATE)` and \
-                     `date_trunc`",
+                     TIMESTAMP column, also under widening casts, `CAST(… AS DATE)`, \
+                     `date_trunc` and `date_part('year', …)`",
         examples: &[
             ("n > 5", "(`n` > 5)"),
             ("5 >= n", "(`n` <= 5)"),
@@ -100,6 +100,7 @@ pub(crate) static RULES: &[Rule] = &[
                 "(`dt` >= DATETIME '2024-06-01 00:00:00.000000') AND \
                  (`dt` < DATETIME '2024-07-01 00:00:00.000000')",
             ),
+            ("extract(year FROM d) >= 2024", "(`d` >= DATE '2024-01-01')"),
         ],
         claim: Claim::Equivalent,
         why: "The values lie on a grid of whole units and the functions are non-decreasing, so \

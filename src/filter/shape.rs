@@ -84,8 +84,8 @@ fn read<E: Shaped>(expr: &E, depth: usize) -> Option<Predicate> {
             let (base, negations) = negations(negated);
             Some(inner(base).negated_if((negations % 2 == 0).into()))
         }
-        Shape::IsNull(value) => leaf(Leaf::IsNull(operand(value)?)),
-        Shape::IsNotNull(value) => Some(Predicate::Leaf(Leaf::IsNull(operand(value)?)).not()),
+        Shape::IsNull(value) => Some(null_test(value, depth)),
+        Shape::IsNotNull(value) => Some(null_test(value, depth).not()),
         Shape::Is(tested, truth, negated) => {
             let is = Predicate::Leaf(Leaf::Is(Box::new(inner(tested)), truth));
             Some(is.negated_if(negated))
@@ -141,6 +141,14 @@ fn read<E: Shaped>(expr: &E, depth: usize) -> Option<Predicate> {
         }
         Shape::Other => None,
     }
+}
+
+/// `value IS NULL`; of a condition that is `IS UNKNOWN`.
+fn null_test<E: Shaped>(value: &E, depth: usize) -> Predicate {
+    Predicate::Leaf(match operand(value) {
+        Some(operand) => Leaf::IsNull(operand),
+        None => Leaf::Is(Box::new(at_depth(value, depth)), Truth::Unknown),
+    })
 }
 
 /// The operands of a chain of one connective, however it is nested. The walk
@@ -282,6 +290,12 @@ fn operand<E: Shaped>(expr: &E) -> Option<Operand> {
             }
             Shape::Call(Known::DateTrunc, [unit, value]) => {
                 steps.push(Step::Truncate(Unit::named(&text(&literal(unit)?)?)?));
+                next = value;
+            }
+            Shape::Call(Known::DatePart, [part, value])
+                if text(&literal(part)?)?.eq_ignore_ascii_case("year") =>
+            {
+                steps.push(Step::Year);
                 next = value;
             }
             _ => return None,

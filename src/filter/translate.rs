@@ -133,6 +133,7 @@ fn affirmed(schema: &TableSchema, found: &Leaf) -> Option<Condition> {
             let inner = match truth {
                 Truth::True => directed(schema, inner, Sense::Positive),
                 Truth::False => directed(schema, inner, Sense::Negative),
+                Truth::Unknown => return unknown(schema, inner),
             };
             Some(inner?.weaken().into())
         }
@@ -170,15 +171,25 @@ fn negated(schema: &TableSchema, found: &Leaf) -> Option<Condition> {
             let other = match truth {
                 Truth::True => directed(schema, inner, Sense::Negative)?,
                 Truth::False => directed(schema, inner, Sense::Positive)?,
+                Truth::Unknown => {
+                    return match unknown(schema, inner)? {
+                        Condition::Equivalent(unknown) => Some(unknown.not().into()),
+                        Condition::Necessary(_) => None,
+                    };
+                }
             };
-            let unknown = leaf(schema, &Leaf::IsNull(subject_of(inner)?.clone()))?;
-            Some(Condition::any(vec![other, unknown]))
+            Some(Condition::any(vec![other, unknown(schema, inner)?]))
         }
         other => match leaf(schema, other)? {
             Condition::Equivalent(condition) => Some(condition.not().into()),
             Condition::Necessary(_) => None,
         },
     }
+}
+
+/// `predicate IS UNKNOWN`, which is never NULL itself.
+fn unknown(schema: &TableSchema, predicate: &Predicate) -> Option<Condition> {
+    leaf(schema, &Leaf::IsNull(subject_of(predicate)?.clone()))
 }
 
 /// The operand whose NULL is the only way for `predicate` to be NULL.

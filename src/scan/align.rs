@@ -5,13 +5,18 @@
 //! and in nullability inside nested types, which Arrow counts as different
 //! types although the buffers are the same; a different type proper means that
 //! the table changed in between.
+//!
+//! Fields inside a NULL struct are made NULL. In Arrow they may hold anything,
+//! and the engine takes them out of the struct without looking at it, while
+//! BigQuery says that a field of NULL is NULL.
 
 use std::collections::HashMap;
 use std::sync::Arc;
 
 use datafusion::arrow::array::{
-    Array, ArrayRef, AsArray, ListArray, RecordBatch, RecordBatchOptions, StructArray,
+    Array, ArrayRef, AsArray, BooleanArray, ListArray, RecordBatch, RecordBatchOptions, StructArray,
 };
+use datafusion::arrow::compute::nullif;
 use datafusion::arrow::datatypes::{DataType, Field, Schema, SchemaRef};
 
 use crate::error::{Error, ErrorKind, Result};
@@ -65,7 +70,7 @@ impl Alignment {
             let column = batch.columns().get(*position).ok_or_else(|| {
                 Error::data(format!("a batch lacks the column '{}'", field.name()))
             })?;
-            columns.push(relabel(column, field.data_type())?);
+            columns.push(masked(&relabel(column, field.data_type())?)?);
         }
         let options = RecordBatchOptions::new().with_row_count(Some(batch.num_rows()));
         RecordBatch::try_new_with_options(Arc::clone(&self.schema), columns, &options).map_err(
@@ -146,10 +151,54 @@ fn relabel(array: &ArrayRef, to: &DataType) -> Result<ArrayRef> {
     }
 }
 
+/// The array with NULL wherever a struct around a value is.
+fn masked(array: &ArrayRef) -> Result<ArrayRef> {
+    let failed =
+        |error| Error::data(format!("NULLs of a nested column: {error}")).with_source(error);
+    match array.data_type() {
+        DataType::Struct(fields) => {
+            let array = array.as_struct();
+            let outside = array
+                .nulls()
+                .filter(|nulls| nulls.null_count() > 0)
+                .map(|nulls| BooleanArray::new(!nulls.inner(), None));
+            let children = array
+                .columns()
+                .iter()
+                .map(|child| match &outside {
+                    Some(outside) => masked(&nullif(child, outside).map_err(failed)?),
+                    None => masked(child),
+                })
+                .collect::<Result<Vec<_>>>()?;
+            StructArray::try_new_with_length(
+                fields.clone(),
+                children,
+                array.nulls().cloned(),
+                array.len(),
+            )
+            .map(|array| Arc::new(array) as ArrayRef)
+            .map_err(failed)
+        }
+        DataType::List(field) if field.data_type().is_nested() => {
+            let array = array.as_list::<i32>();
+            ListArray::try_new(
+                Arc::clone(field),
+                array.offsets().clone(),
+                masked(array.values())?,
+                array.nulls().cloned(),
+            )
+            .map(|array| Arc::new(array) as ArrayRef)
+            .map_err(failed)
+        }
+        _ => Ok(Arc::clone(array)),
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use datafusion::arrow::array::{Int64Array, StringArray};
-    use datafusion::arrow::datatypes::Fields;
+    use datafusion::arrow::buffer::NullBuffer;
+    use datafusion::arrow::datatypes::{Fields, Int64Type};
 
     use super::*;
 
@@ -245,6 +294,42 @@ mod tests {
             .apply(&batch)
             .unwrap();
         assert_eq!(aligned.column(0).data_type(), &DataType::Struct(planned));
+    }
+
+    #[test]
+    fn fields_of_a_null_struct_are_null() {
+        let inner = Fields::from(vec![Field::new("x", DataType::Int64, false)]);
+        let outer = Fields::from(vec![
+            Field::new("in", DataType::Struct(inner.clone()), true),
+            Field::new("list", DataType::new_list(DataType::Int64, true), false),
+        ]);
+        let list = ListArray::from_iter_primitive::<Int64Type, _, _>([
+            Some(vec![Some(1)]),
+            Some(vec![]),
+            Some(vec![Some(3)]),
+        ]);
+        let present = |bits: Vec<bool>| Some(NullBuffer::from(bits));
+        let x = Arc::new(Int64Array::from(vec![1, 2, 3]));
+        let nested = StructArray::new(inner, vec![x], present(vec![true, false, true]));
+        let values = StructArray::new(
+            outer.clone(),
+            vec![Arc::new(nested), Arc::new(list)],
+            present(vec![false, true, true]),
+        );
+        let schema = schema(vec![Field::new("s", DataType::Struct(outer), true)]);
+        let batch = RecordBatch::try_new(Arc::clone(&schema), vec![Arc::new(values)]).unwrap();
+        let aligned = Alignment::new(&schema, &schema)
+            .unwrap()
+            .apply(&batch)
+            .unwrap();
+        let values = aligned.column(0).as_struct();
+        let present = |array: &dyn Array| (0..3).map(|at| array.is_valid(at)).collect::<Vec<_>>();
+        assert_eq!(present(values), [false, true, true]);
+        assert_eq!(present(values.column(0)), [false, false, true]);
+        let x = values.column(0).as_struct().column(0);
+        assert_eq!(present(x), [false, false, true]);
+        assert_eq!(x.as_primitive::<Int64Type>().value(2), 3);
+        assert_eq!(present(values.column(1)), [false, true, true]);
     }
 
     #[test]
