@@ -22,10 +22,6 @@ pub(crate) fn translate(schema: &TableSchema, expr: &Expr) -> Option<Condition> 
 /// rows, or None where nothing can be said. The parts of it that have no
 /// translation, such as look-ups in a hash table, are left out; a filter that is
 /// still to be completed is taken as it stands.
-#[cfg_attr(
-    not(test),
-    expect(dead_code, reason = "no scan takes filters while it runs yet")
-)]
 pub(crate) fn translate_physical(
     schema: &TableSchema,
     expr: &Arc<dyn PhysicalExpr>,

@@ -309,17 +309,18 @@ options! {
         "send the query's conditions to BigQuery where that is sound"
     }
     SCAN_DYNAMIC_FILTERS = "scan.dynamic_filters" {
-        "true", ValueForm::Switch, Session, Stage::Planned("late filters"), Shown,
-        "send the keys of a hash join's build side to BigQuery"
+        "true", ValueForm::Switch, Session, Stage::Ready, Shown,
+        "send the keys of a hash join's build side to BigQuery, in the restriction of the session \
+         that reads its other side"
     }
     SCAN_DYNAMIC_FILTER_WAIT = "scan.dynamic_filter_wait" {
-        "10 s", ValueForm::DurationOrZero, Session, Stage::Planned("late filters"), Shown,
-        "how long a session waits for those keys"
+        "10 s", ValueForm::DurationOrZero, Session, Stage::Ready, Shown,
+        "how long a session waits for those keys at most; it opens without them then"
     }
     SCAN_DYNAMIC_FILTER_MAX_VALUES = "scan.dynamic_filter_max_values" {
-        "10,000", ValueForm::Count { min: 0, max: 1_000_000 }, Session,
-        Stage::Planned("late filters"), Shown,
-        "beyond this many keys only their bounds are sent"
+        "10,000", ValueForm::Count { min: 0, max: 1_000_000 }, Session, Stage::Ready, Shown,
+        "beyond this many keys only their bounds are sent; a session is made with DataFusion's own \
+         limits, datafusion.optimizer.hash_join_inlist_pushdown_*, raised to it"
     }
     SCAN_MAX_STREAM_COUNT = "scan.max_stream_count" {
         "0", ValueForm::Count { min: 0, max: MAX_STREAMS }, Session, Stage::Ready, Shown,

@@ -131,6 +131,12 @@ pub struct ScanOptions {
     pub row_restriction: Option<String>,
     /// Whether conditions of the query go to BigQuery.
     pub pushdown_filters: bool,
+    /// Whether the keys of a hash join's build side go to BigQuery.
+    pub dynamic_filters: bool,
+    /// How long a session waits for those keys at most.
+    pub dynamic_filter_wait: Duration,
+    /// Beyond this many keys only their bounds are sent.
+    pub dynamic_filter_max_values: usize,
     /// Greatest number of streams; 0 leaves it to the service.
     pub max_stream_count: u32,
     /// Number of streams to ask for; where absent, twice the target partitions.
@@ -156,6 +162,9 @@ impl Default for ScanOptions {
         ScanOptions {
             row_restriction: None,
             pushdown_filters: true,
+            dynamic_filters: true,
+            dynamic_filter_wait: Duration::from_secs(10),
+            dynamic_filter_max_values: 10_000,
             max_stream_count: 0,
             preferred_min_stream_count: None,
             compression: Compression::default(),
@@ -416,6 +425,15 @@ fn scan(raw: &RawOptions) -> ScanOptions {
             .get(&registry::SCAN_PUSHDOWN_FILTERS)
             .and_then(values::switch)
             .unwrap_or(defaults.pushdown_filters),
+        dynamic_filters: raw
+            .get(&registry::SCAN_DYNAMIC_FILTERS)
+            .and_then(values::switch)
+            .unwrap_or(defaults.dynamic_filters),
+        dynamic_filter_wait: duration(raw, &registry::SCAN_DYNAMIC_FILTER_WAIT)
+            .unwrap_or(defaults.dynamic_filter_wait),
+        dynamic_filter_max_values: count(raw, &registry::SCAN_DYNAMIC_FILTER_MAX_VALUES)
+            .and_then(|most| usize::try_from(most).ok())
+            .unwrap_or(defaults.dynamic_filter_max_values),
         max_stream_count: count(raw, &registry::SCAN_MAX_STREAM_COUNT)
             .unwrap_or(defaults.max_stream_count),
         preferred_min_stream_count: count(raw, &registry::SCAN_PREFERRED_MIN_STREAM_COUNT),

@@ -74,6 +74,9 @@ fn every_value_arrives() {
         ("trace_id", "me"),
         ("scan.row_restriction", "a > 1"),
         ("scan.pushdown_filters", "off"),
+        ("scan.dynamic_filters", "no"),
+        ("scan.dynamic_filter_wait", "0 s"),
+        ("scan.dynamic_filter_max_values", "7"),
         ("scan.max_stream_count", "8"),
         ("scan.preferred_min_stream_count", "4"),
         ("scan.compression", "ZSTD"),
@@ -96,6 +99,9 @@ fn every_value_arrives() {
         ScanOptions {
             row_restriction: Some("a > 1".into()),
             pushdown_filters: false,
+            dynamic_filters: false,
+            dynamic_filter_wait: Duration::ZERO,
+            dynamic_filter_max_values: 7,
             max_stream_count: 8,
             preferred_min_stream_count: Some(4),
             compression: Compression::Zstd,
@@ -113,10 +119,6 @@ fn every_value_arrives() {
 fn what_is_planned_is_refused_rather_than_ignored() {
     refused(&[("scan.query", "SELECT 1")], &["'scan.query'", "query"]);
     refused(&[("job_labels", "a=b")], &["'job_labels'", "jobs"]);
-    refused(
-        &[("scan.dynamic_filter_wait", "1 s")],
-        &["'scan.dynamic_filter_wait'", "late filters"],
-    );
 }
 
 #[test]

@@ -3,6 +3,7 @@
 use std::fmt;
 use std::sync::Arc;
 
+use datafusion::common::config::ConfigOptions;
 use datafusion::common::stats::Precision;
 use datafusion::common::tree_node::TreeNodeRecursion;
 use datafusion::common::{Statistics, internal_err};
@@ -12,6 +13,9 @@ use datafusion::physical_expr::{EquivalenceProperties, PhysicalExpr};
 use datafusion::physical_plan::execution_plan::{
     Boundedness, ChildrenPropertiesMode, EmissionType, ReplaceChildrenOptions, SchedulingType,
 };
+use datafusion::physical_plan::filter_pushdown::{
+    ChildPushdownResult, FilterPushdownPhase, FilterPushdownPropagation, PushedDown,
+};
 use datafusion::physical_plan::metrics::{ExecutionPlanMetricsSet, MetricsSet};
 use datafusion::physical_plan::projection::ProjectionExec;
 use datafusion::physical_plan::statistics::StatisticsArgs;
@@ -19,6 +23,7 @@ use datafusion::physical_plan::{
     DisplayAs, DisplayFormatType, ExecutionPlan, Partitioning, PlanProperties,
 };
 
+use super::dynamic::LateFilters;
 use super::execution::{Executions, Source};
 use super::metrics::ScanMetrics;
 use super::prune;
@@ -37,6 +42,7 @@ const EXPLAIN_TEXT: usize = 1_000;
 pub struct BigQueryScanExec {
     source: Arc<Source>,
     spec: Arc<ReadSpec>,
+    late_filters: LateFilters,
     /// Rows of the table by its metadata, which lags behind.
     table_rows: Option<usize>,
     properties: Arc<PlanProperties>,
@@ -61,6 +67,7 @@ impl BigQueryScanExec {
         Self {
             source,
             spec: Arc::new(spec),
+            late_filters: LateFilters::default(),
             table_rows,
             properties: Arc::new(properties),
             executions: Arc::default(),
@@ -78,12 +85,33 @@ impl BigQueryScanExec {
         &self.spec.selected_fields
     }
 
-    /// The restriction that the read session is asked for; empty for none.
+    /// The restriction that the read session is asked for; empty for none. Once
+    /// the scan has run, that of its last session, with the keys of joins in it.
     pub fn row_restriction(&self) -> String {
-        self.spec.restriction.text()
+        let sent = self.executions.sent_restriction();
+        sent.unwrap_or_else(|| self.spec.restriction.text())
     }
 
-    /// The scan with other terms, as if it had never run.
+    pub(super) fn late_filters(&self) -> &LateFilters {
+        &self.late_filters
+    }
+
+    /// The scan with these late filters, as if it had never run.
+    pub(super) fn with_late_filters(&self, late_filters: LateFilters) -> Self {
+        Self {
+            source: Arc::clone(&self.source),
+            spec: Arc::clone(&self.spec),
+            late_filters,
+            table_rows: self.table_rows,
+            // The same, so that what is known of the operators above still holds.
+            properties: Arc::clone(&self.properties),
+            executions: Arc::default(),
+            metrics: self.metrics.clone(),
+        }
+    }
+
+    /// The scan with other terms, as if it had never run. Its late filters are
+    /// about other columns than it has now, or their operators have new ones.
     fn with_spec(&self, spec: ReadSpec) -> Self {
         let source = Arc::clone(&self.source);
         Self::new(source, spec, self.partitions(), self.table_rows)
@@ -101,7 +129,7 @@ impl BigQueryScanExec {
             "{separator}selected_fields=[{}]",
             short(&spec.selected_fields.join(", "))
         )?;
-        let restriction = spec.restriction.text();
+        let restriction = self.row_restriction();
         if !restriction.is_empty() {
             write!(f, "{separator}row_restriction={}", short(&restriction))?;
         }
@@ -110,6 +138,14 @@ impl BigQueryScanExec {
                 f,
                 "{separator}local_filters=[{}]",
                 short(&spec.local_filters.join(", "))
+            )?;
+        }
+        let awaited = self.late_filters.awaited_columns();
+        if !awaited.is_empty() {
+            write!(
+                f,
+                "{separator}late_filters=[{}]",
+                short(&awaited.join(", "))
             )?;
         }
         if let Some(limit) = spec.limit {
@@ -157,8 +193,14 @@ impl ExecutionPlan for BigQueryScanExec {
 
     fn apply_expressions(
         &self,
-        _: &mut dyn FnMut(&Arc<dyn PhysicalExpr>) -> Result<TreeNodeRecursion>,
+        f: &mut dyn FnMut(&Arc<dyn PhysicalExpr>) -> Result<TreeNodeRecursion>,
     ) -> Result<TreeNodeRecursion> {
+        // A filter that nobody shows is not computed.
+        for filter in self.late_filters.shown() {
+            if f(filter)? == TreeNodeRecursion::Stop {
+                return Ok(TreeNodeRecursion::Stop);
+            }
+        }
         Ok(TreeNodeRecursion::Continue)
     }
 
@@ -200,12 +242,14 @@ impl ExecutionPlan for BigQueryScanExec {
         let reader = PartitionReader {
             source: Arc::clone(&self.source),
             spec: Arc::clone(&self.spec),
+            late_filters: self.late_filters.clone(),
             execution: self.executions.join(partition, partitions),
+            partition,
             partitions,
             metrics: ScanMetrics::new(&self.metrics, partition),
             counters: Arc::default(),
         };
-        Ok(reader.into_stream(&context))
+        Ok(reader.into_stream(context))
     }
 
     fn metrics(&self) -> Option<MetricsSet> {
@@ -240,6 +284,37 @@ impl ExecutionPlan for BigQueryScanExec {
 
     fn fetch(&self) -> Option<usize> {
         self.spec.limit
+    }
+
+    /// Keeps the filters that are completed while the query runs. Every one of
+    /// them is evaluated above the scan again.
+    fn handle_child_pushdown_result(
+        &self,
+        phase: FilterPushdownPhase,
+        child_pushdown_result: ChildPushdownResult,
+        _: &ConfigOptions,
+    ) -> Result<FilterPushdownPropagation<Arc<dyn ExecutionPlan>>> {
+        let filters = &child_pushdown_result.parent_filters;
+        let answer = FilterPushdownPropagation::with_parent_pushdown_result(vec![
+            PushedDown::No;
+            filters.len()
+        ]);
+        let options = &self.source.options;
+        // With a limit, other rows would be counted.
+        let wanted = phase == FilterPushdownPhase::Post
+            && options.pushdown_filters
+            && options.dynamic_filters
+            && self.spec.limit.is_none();
+        if !wanted {
+            return Ok(answer);
+        }
+        let offered = filters.iter().map(|filter| &filter.filter);
+        Ok(match self.late_filters.offered(offered) {
+            Some(late_filters) => {
+                answer.with_updated_node(Arc::new(self.with_late_filters(late_filters)))
+            }
+            None => answer,
+        })
     }
 
     /// Reads only what the projection needs, fields of structs included.

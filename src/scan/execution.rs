@@ -4,6 +4,7 @@
 //! executed once, so the n-th call for a partition belongs to the n-th
 //! execution; executions share nothing.
 
+use std::borrow::Cow;
 use std::collections::VecDeque;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -14,14 +15,17 @@ use parking_lot::Mutex;
 use tokio::sync::OnceCell;
 
 use super::align::Alignment;
-use super::metrics::ScanMetrics;
+use super::dynamic::{LateFilters, Waited, is_never};
+use super::metrics::{ScanMetrics, Totals};
+use super::read_ahead::Neighbours;
 use super::snapshot::Snapshot;
 use super::spec::ReadSpec;
 use crate::client::Client;
 use crate::client::read::session::{ReadSession, ReadSessionRequest};
 use crate::error::{Error, ErrorKind, Result};
+use crate::filter::condition::Condition;
 use crate::options::ScanOptions;
-use crate::types::TableRef;
+use crate::types::{TableRef, TableSchema};
 
 /// A read session lives this long, to the microsecond.
 const SESSION_LIFETIME: TimeDelta = TimeDelta::hours(6);
@@ -31,6 +35,8 @@ const SESSION_LIFETIME: TimeDelta = TimeDelta::hours(6);
 pub(crate) struct Source {
     pub(crate) client: Client,
     pub(crate) table: TableRef,
+    /// The table's columns, to say late filters in their terms.
+    pub(crate) columns: TableSchema,
     pub(crate) options: ScanOptions,
     pub(crate) snapshot: Arc<Snapshot>,
 }
@@ -39,7 +45,12 @@ pub(crate) struct Source {
 #[derive(Debug, Default)]
 pub(crate) struct Executions {
     state: Mutex<ExecutionsState>,
+    sent: Arc<SentRestriction>,
 }
+
+/// The restriction of the last session, once there is one.
+#[derive(Debug, Default)]
+struct SentRestriction(Mutex<Option<String>>);
 
 #[derive(Debug, Default)]
 struct ExecutionsState {
@@ -61,7 +72,7 @@ impl Executions {
         let execution = match found {
             Some((_, execution)) => Arc::clone(execution),
             None => {
-                let execution = Arc::new(Execution::new(number));
+                let execution = Arc::new(Execution::new(number, Arc::clone(&self.sent)));
                 state.open.push_back((number, Arc::clone(&execution)));
                 execution
             }
@@ -71,6 +82,11 @@ impl Executions {
         state.open.retain(|(open, _)| *open >= done);
         execution
     }
+
+    /// The restriction of the last session, if one was opened.
+    pub(crate) fn sent_restriction(&self) -> Option<String> {
+        self.sent.0.lock().clone()
+    }
 }
 
 /// One execution.
@@ -78,9 +94,14 @@ impl Executions {
 pub(crate) struct Execution {
     number: usize,
     /// Opened by the partition that is polled first; a failure is everyone's.
-    session: OnceCell<Result<Opened, Arc<DataFusionError>>>,
+    session: OnceCell<Result<Option<Opened>, Arc<DataFusionError>>>,
+    sent: Arc<SentRestriction>,
     /// Rows that were given out, of all partitions.
     delivered: AtomicUsize,
+    /// What the partitions know of each other's memory.
+    pub(super) neighbours: Arc<Neighbours>,
+    /// Of the partitions that are through.
+    totals: Mutex<Option<Totals>>,
 }
 
 /// An open session.
@@ -93,36 +114,44 @@ pub(crate) struct Opened {
 }
 
 impl Execution {
-    fn new(number: usize) -> Self {
+    fn new(number: usize, sent: Arc<SentRestriction>) -> Self {
         Self {
             number,
+            sent,
             session: OnceCell::new(),
             delivered: AtomicUsize::new(0),
+            neighbours: Arc::default(),
+            totals: Mutex::default(),
         }
     }
 
-    /// The session, opened by whoever asks first.
+    /// The session, opened by whoever asks first; None when it is known without
+    /// one that no row is needed.
     pub(crate) async fn opened(
         &self,
-        source: &Source,
-        spec: &ReadSpec,
-        partitions: usize,
+        terms: &Terms<'_>,
         metrics: &ScanMetrics,
-    ) -> Result<&Opened, DataFusionError> {
+    ) -> Result<Option<&Opened>, DataFusionError> {
         let opened = self
             .session
             .get_or_init(|| async {
-                self.open(source, spec, partitions, metrics)
-                    .await
-                    .map_err(|error| {
-                        let context = format!("reading table {}", source.table);
-                        Arc::new(DataFusionError::from(error.with_context(context)))
-                    })
+                self.open(terms, metrics).await.map_err(|error| {
+                    let context = format!("reading table {}", terms.source.table);
+                    Arc::new(DataFusionError::from(error.with_context(context)))
+                })
             })
             .await;
-        opened
-            .as_ref()
-            .map_err(|error| DataFusionError::Shared(Arc::clone(error)))
+        match opened {
+            Ok(opened) => Ok(opened.as_ref()),
+            Err(error) => Err(DataFusionError::Shared(Arc::clone(error))),
+        }
+    }
+
+    /// Adds up what a partition did, which is through now.
+    pub(crate) fn leave(&self, table: &TableRef, metrics: &ScanMetrics) {
+        let mut totals = self.totals.lock();
+        let totals = totals.get_or_insert_with(|| Totals::of(table));
+        totals.add(metrics);
     }
 
     /// Takes up to `rows` of what `limit` leaves, and says how many.
@@ -144,14 +173,21 @@ impl Execution {
         limit.is_some_and(|limit| self.delivered.load(Ordering::Relaxed) >= limit)
     }
 
-    async fn open(
-        &self,
-        source: &Source,
-        spec: &ReadSpec,
-        partitions: usize,
-        metrics: &ScanMetrics,
-    ) -> Result<Opened> {
-        let mut request = request(source, spec, partitions);
+    async fn open(&self, terms: &Terms<'_>, metrics: &ScanMetrics) -> Result<Option<Opened>> {
+        let source = terms.source;
+        // Before anything that other scans may be waiting for.
+        let late = self.late_condition(terms, metrics).await?;
+        let mut spec = Cow::Borrowed(terms.spec);
+        if let Some(late) = late {
+            metrics.late_filters.add(1);
+            if is_never(&late) {
+                tracing::debug!(table = %source.table, "a join has no keys, nothing is read");
+                return Ok(None);
+            }
+            spec.to_mut().restriction.admit(&late);
+        }
+        let spec = spec.as_ref();
+        let mut request = request(source, spec, terms.partitions);
         if request.snapshot_time.is_none() {
             let probe = ReadSessionRequest {
                 max_stream_count: 1,
@@ -161,12 +197,16 @@ impl Execution {
             request.snapshot_time = source
                 .snapshot
                 .time(self.number, || async {
-                    let session = create(source, spec, probe, metrics).await?;
-                    server_time(&session)
+                    let created = create(source, spec, probe, metrics).await?;
+                    server_time(&created.session)
                 })
                 .await?;
         }
-        let session = create(source, spec, request, metrics).await?;
+        let Created {
+            session,
+            restriction,
+        } = create(source, spec, request, metrics).await?;
+        *self.sent.0.lock() = Some(restriction);
         check_cost(&session, source.options.max_bytes_scanned)?;
         let estimate = |value: Option<u64>| {
             value.map_or(0, |value| usize::try_from(value).unwrap_or(usize::MAX))
@@ -179,11 +219,70 @@ impl Execution {
             .add(estimate(session.estimated_row_count()));
         let alignment = Alignment::new(&spec.schema, session.schema())?;
         let queue = Mutex::new(session.streams().iter().cloned().collect());
-        Ok(Opened {
+        Ok(Some(Opened {
             session,
             alignment,
             queue,
-        })
+        }))
+    }
+
+    /// What late filters say of the rows that are needed, after a wait for those
+    /// that are awaited.
+    async fn late_condition(
+        &self,
+        terms: &Terms<'_>,
+        metrics: &ScanMetrics,
+    ) -> Result<Option<Condition>> {
+        // A plan that runs again without being reset has the filters of its first
+        // run, complete and of no concern to this one.
+        if self.number > 0 || terms.late_filters.is_empty() {
+            return Ok(None);
+        }
+        let options = &terms.source.options;
+        let timer = metrics.late_filter_wait.timer();
+        let waited = terms.late_filters.wait(options.dynamic_filter_wait).await;
+        timer.done();
+        if waited == Some(Waited::TimedOut) && !options.dynamic_filter_wait.is_zero() {
+            metrics.late_filter_timeouts.add(1);
+            tracing::warn!(
+                table = %terms.source.table,
+                wait = ?options.dynamic_filter_wait,
+                "a join's keys did not come in time (option 'scan.dynamic_filter_wait'), the \
+                 session opens without them"
+            );
+        }
+        let most = options.dynamic_filter_max_values;
+        terms
+            .late_filters
+            .condition(&terms.source.columns, most)
+            .map_err(|error| {
+                Error::new(ErrorKind::Internal, "a filter of a join cannot be read")
+                    .with_source(error)
+            })
+    }
+}
+
+/// What is to be read, and by how many.
+#[derive(Debug)]
+pub(crate) struct Terms<'a> {
+    pub(crate) source: &'a Source,
+    pub(crate) spec: &'a ReadSpec,
+    pub(crate) late_filters: &'a LateFilters,
+    pub(crate) partitions: usize,
+}
+
+/// A session, and the restriction that it was opened with.
+struct Created {
+    session: ReadSession,
+    restriction: String,
+}
+
+impl Drop for Execution {
+    /// The execution is over, whether it was read to its end or not.
+    fn drop(&mut self) {
+        if let Some(totals) = self.totals.get_mut() {
+            totals.report();
+        }
     }
 }
 
@@ -223,10 +322,15 @@ async fn create(
     spec: &ReadSpec,
     request: ReadSessionRequest,
     metrics: &ScanMetrics,
-) -> Result<ReadSession> {
+) -> Result<Created> {
     metrics.sessions.add(1);
     let refused = match source.client.create_read_session(&request).await {
-        Ok(session) => return Ok(session),
+        Ok(session) => {
+            return Ok(Created {
+                session,
+                restriction: request.row_restriction.unwrap_or_default(),
+            });
+        }
         Err(error) => error,
     };
     if refused.kind() != ErrorKind::InvalidArgument {
@@ -239,11 +343,11 @@ async fn create(
     let Some(without) = spec.restriction.text_without_generated() else {
         return Err(refused);
     };
-    let without = ReadSessionRequest {
-        row_restriction: text(without),
+    let request = ReadSessionRequest {
+        row_restriction: text(without.clone()),
         ..request
     };
-    match source.client.create_read_session(&without).await {
+    match source.client.create_read_session(&request).await {
         Ok(session) => {
             tracing::warn!(
                 table = %source.table,
@@ -253,7 +357,10 @@ async fn create(
             );
             metrics.sessions.add(1);
             metrics.restriction_refusals.add(1);
-            Ok(session)
+            Ok(Created {
+                session,
+                restriction: without,
+            })
         }
         // Not the restriction's fault: the first answer is about what was asked.
         Err(_) => Err(refused),
@@ -319,7 +426,7 @@ mod tests {
 
     #[test]
     fn a_limit_is_shared_by_the_partitions() {
-        let execution = Execution::new(0);
+        let execution = Execution::new(0, Arc::default());
         assert_eq!(execution.take(7, Some(10)), 7);
         assert!(!execution.is_satisfied(Some(10)));
         assert_eq!(execution.take(7, Some(10)), 3);

@@ -1,16 +1,22 @@
 //! Reading a table: what to ask for ([`spec`]), the plan node ([`exec`]), one
 //! execution of it with its session ([`execution`]) and one partition's share of
-//! the streams ([`stream`]).
+//! the streams ([`stream`]), read ahead of the engine ([`read_ahead`]). Keys of joins come late, while the query runs
+//! ([`dynamic`]); which of them are waited for is decided over the whole plan
+//! ([`dynamic_plan`]).
 
 mod align;
+mod dynamic;
+mod dynamic_plan;
 mod exec;
 mod execution;
 mod metrics;
 mod prune;
+mod read_ahead;
 mod snapshot;
 mod spec;
 mod stream;
 
+pub(crate) use dynamic_plan::SettleLateFilters;
 pub use exec::BigQueryScanExec;
 pub(crate) use execution::Source;
 pub(crate) use snapshot::{Snapshots, StatementId};

@@ -5,14 +5,17 @@ use std::sync::Arc;
 
 use datafusion::arrow::array::RecordBatch;
 use datafusion::error::DataFusionError;
+use datafusion::execution::memory_pool::MemoryConsumer;
 use datafusion::execution::{SendableRecordBatchStream, TaskContext};
 use datafusion::physical_plan::coop::cooperative;
 use datafusion::physical_plan::stream::RecordBatchStreamAdapter;
 use futures::stream::BoxStream;
-use futures::{Stream, StreamExt, TryStreamExt};
+use futures::{Stream, StreamExt};
 
-use super::execution::{Execution, Opened, Source};
+use super::dynamic::LateFilters;
+use super::execution::{Execution, Opened, Source, Terms};
 use super::metrics::ScanMetrics;
+use super::read_ahead::{Held, ReadAhead};
 use super::spec::ReadSpec;
 use crate::client::read::stream::{ReadCounters, ReadStreamOptions, StreamBatch};
 
@@ -21,7 +24,9 @@ use crate::client::read::stream::{ReadCounters, ReadStreamOptions, StreamBatch};
 pub(crate) struct PartitionReader {
     pub(crate) source: Arc<Source>,
     pub(crate) spec: Arc<ReadSpec>,
+    pub(crate) late_filters: LateFilters,
     pub(crate) execution: Arc<Execution>,
+    pub(crate) partition: usize,
     pub(crate) partitions: usize,
     pub(crate) metrics: ScanMetrics,
     /// What the client counts for this partition.
@@ -30,80 +35,112 @@ pub(crate) struct PartitionReader {
 
 type BatchStream = BoxStream<'static, crate::error::Result<StreamBatch>>;
 
-/// Where a partition stands.
+/// Where the engine stands.
 enum Position {
-    /// Between two streams.
-    Between,
-    /// Inside one.
-    Reading(BatchStream),
-    /// Giving out a batch in pieces.
-    Slicing(BatchStream, RecordBatch),
+    /// Nobody has asked yet.
+    Start,
+    /// Between two messages.
+    Reading(ReadAhead),
+    /// Giving out a message in pieces, from this row on.
+    Slicing(ReadAhead, Held, usize),
 }
 
 impl PartitionReader {
     /// The partition's batches, none longer than the engine's batch size.
     /// Nothing is sent to the service before the first poll, and dropping the
     /// stream ends what was sent.
-    pub(crate) fn into_stream(self, context: &TaskContext) -> SendableRecordBatchStream {
+    pub(crate) fn into_stream(self, context: Arc<TaskContext>) -> SendableRecordBatchStream {
         let schema = Arc::clone(&self.spec.schema);
-        let batch_size = context.session_config().batch_size().max(1);
-        let batches = self.batches(batch_size);
+        let reader = Arc::new(self);
+        let start = (reader, context, Position::Start);
+        let batches = futures::stream::try_unfold(start, |(reader, context, position)| async {
+            let next = reader.next(position, &context).await?;
+            Ok(next.map(|(batch, position)| (batch, (reader, context, position))))
+        });
         let stream = RecordBatchStreamAdapter::new(schema, batches.boxed());
         Box::pin(cooperative(stream))
     }
 
-    fn batches(
-        self,
-        batch_size: usize,
-    ) -> impl Stream<Item = Result<RecordBatch, DataFusionError>> + Send {
-        let reader = Arc::new(self);
-        let start = (Arc::clone(&reader), Position::Between);
-        let unfolded = futures::stream::try_unfold(start, move |(reader, position)| async move {
-            let next = reader.next(position, batch_size).await?;
-            Ok(next.map(|(batch, position)| (batch, (reader, position))))
-        });
-        unfolded.inspect_ok(move |batch: &RecordBatch| {
-            reader.metrics.baseline.record_output(batch.num_rows());
-        })
-    }
-
     /// The next batch and the position after it.
     async fn next(
-        &self,
+        self: &Arc<Self>,
         mut position: Position,
-        batch_size: usize,
+        context: &TaskContext,
     ) -> Result<Option<(RecordBatch, Position)>, DataFusionError> {
+        let limit = self.spec.limit;
+        let batch_size = context.session_config().batch_size().max(1);
         loop {
-            if self.execution.is_satisfied(self.spec.limit) {
+            if self.execution.is_satisfied(limit) {
                 return Ok(None);
             }
-            let opened = self
-                .execution
-                .opened(&self.source, &self.spec, self.partitions, &self.metrics)
-                .await?;
             position = match position {
-                Position::Between => match self.open_next(opened) {
-                    Some(stream) => Position::Reading(stream),
+                Position::Start => Position::Reading(self.start(context)),
+                Position::Reading(mut ahead) => match ahead.next().await? {
+                    Some(held) => Position::Slicing(ahead, held, 0),
                     None => return Ok(None),
                 },
-                Position::Reading(mut stream) => match self.receive(opened, &mut stream).await? {
-                    Some(batch) => Position::Slicing(stream, batch),
-                    None => Position::Between,
-                },
-                Position::Slicing(stream, rest) if rest.num_rows() == 0 => {
-                    Position::Reading(stream)
-                }
-                Position::Slicing(stream, rest) => {
-                    let wanted = rest.num_rows().min(batch_size);
-                    let rows = self.execution.take(wanted, self.spec.limit);
+                Position::Slicing(ahead, held, from) => {
+                    let left = held.batch.num_rows() - from;
+                    if left == 0 {
+                        position = Position::Reading(ahead);
+                        continue;
+                    }
+                    let rows = self.execution.take(left.min(batch_size), limit);
                     if rows == 0 {
                         return Ok(None);
                     }
-                    let batch = rest.slice(0, rows);
-                    let rest = rest.slice(rows, rest.num_rows() - rows);
-                    return Ok(Some((batch, Position::Slicing(stream, rest))));
+                    let batch = held.batch.slice(from, rows);
+                    self.metrics.baseline.record_output(rows);
+                    return Ok(Some((batch, Position::Slicing(ahead, held, from + rows))));
                 }
             };
+        }
+    }
+
+    fn start(self: &Arc<Self>, context: &TaskContext) -> ReadAhead {
+        let name = format!("BigQueryScan[{}]", self.partition);
+        ReadAhead::start(
+            Arc::clone(self).messages(),
+            MemoryConsumer::new(name),
+            context.memory_pool(),
+            Arc::clone(&self.execution.neighbours),
+        )
+    }
+
+    /// The messages of the partition's streams, with the plan's columns.
+    fn messages(self: Arc<Self>) -> impl Stream<Item = Result<RecordBatch, DataFusionError>> {
+        futures::stream::try_unfold((self, None), |(reader, stream)| async {
+            let next = reader.receive_from(stream).await?;
+            Ok(next.map(|(batch, stream)| (batch, (reader, Some(stream)))))
+        })
+    }
+
+    /// The next message of this stream or of those after it.
+    async fn receive_from(
+        &self,
+        mut stream: Option<BatchStream>,
+    ) -> Result<Option<(RecordBatch, BatchStream)>, DataFusionError> {
+        let terms = Terms {
+            source: &self.source,
+            spec: &self.spec,
+            late_filters: &self.late_filters,
+            partitions: self.partitions,
+        };
+        let Some(opened) = self.execution.opened(&terms, &self.metrics).await? else {
+            return Ok(None);
+        };
+        loop {
+            let mut current = match stream.take() {
+                Some(current) => current,
+                None if self.execution.is_satisfied(self.spec.limit) => return Ok(None),
+                None => match self.open_next(opened) {
+                    Some(next) => next,
+                    None => return Ok(None),
+                },
+            };
+            if let Some(batch) = self.receive(opened, &mut current).await? {
+                return Ok(Some((batch, current)));
+            }
         }
     }
 
@@ -119,7 +156,7 @@ impl PartitionReader {
         Some(client.read_stream(&opened.session, &name, 0, options))
     }
 
-    /// The next batch of a stream, with the plan's columns.
+    /// The next message of a stream.
     async fn receive(
         &self,
         opened: &Opened,
@@ -142,5 +179,12 @@ impl PartitionReader {
             }
             None => Ok(None),
         }
+    }
+}
+
+impl Drop for PartitionReader {
+    fn drop(&mut self) {
+        self.metrics.count(&self.counters);
+        self.execution.leave(&self.source.table, &self.metrics);
     }
 }

@@ -235,6 +235,7 @@ impl TableProvider for BigQueryTable {
         let source = Source {
             client: self.client.clone(),
             table: self.table.clone(),
+            columns: live.columns.clone(),
             snapshot: self.snapshots.join(statement, &self.table),
             options: scan_options,
         };
