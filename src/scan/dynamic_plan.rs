@@ -147,14 +147,11 @@ fn below(
     let produced = plan.dynamic_expressions_produced();
     let ids = produced.iter().filter_map(|filter| filter.expression_id());
     match plan.downcast_ref::<HashJoinExec>() {
-        Some(join) => {
-            if position == 1 && completes(join, above.asked) {
-                below.awaited.extend(ids);
-            }
-        }
+        Some(join) if position == 1 && completes(join, above.asked) => below.awaited.extend(ids),
         None if plan.is::<SortExec>() || plan.is::<AggregateExec>() => below.noted.extend(ids),
-        // Whose filters those are and what they mean, nobody has looked at.
-        None => {}
+        // The build side of a join, a join that may not get there, and operators
+        // whose filters nobody has looked at.
+        Some(_) | None => {}
     }
     below
 }

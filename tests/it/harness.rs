@@ -1,9 +1,11 @@
 //! A running embedded BigQuery with tables in it, and a session that reads it.
 
+use std::any::Any;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
+use bigquery_local::faults::Rule;
 use bigquery_local::{LocalBigQuery, LocalOptions};
 use datafusion::arrow::array::RecordBatch;
 use datafusion::arrow::util::pretty::pretty_format_batches;
@@ -13,7 +15,7 @@ use datafusion::physical_plan::{ExecutionPlan, collect};
 use datafusion::prelude::{SessionConfig, SessionContext};
 use datafusion_bigquery::client::Client;
 use datafusion_bigquery::options::Options;
-use datafusion_bigquery::{RawOptions, with_bigquery};
+use datafusion_bigquery::{BigQueryScanExec, RawOptions, with_bigquery};
 use serde_json::{Value, json};
 
 /// The project of every table in these tests.
@@ -63,6 +65,16 @@ impl Server {
         .unwrap()
     }
 
+    /// Makes the server fail on purpose.
+    pub(crate) fn fault(&self, rule: Rule) -> u64 {
+        self.local.service().faults.add(rule).unwrap()
+    }
+
+    /// How often a rule acted.
+    pub(crate) fn acted(&self, rule: u64) -> u64 {
+        self.local.service().faults.rule(rule).unwrap().acted
+    }
+
     /// A client of this server.
     pub(crate) fn client(&self) -> Client {
         let options = Options::resolve(&self.options()).unwrap();
@@ -106,6 +118,13 @@ impl Server {
         let path = format!("datasets/{dataset}/tables/{table}/insertAll");
         let answer = self.post(&path, json!({"rows": rows})).await;
         assert_eq!(answer.get("insertErrors"), None, "{answer}");
+    }
+
+    /// Runs statements of GoogleSQL as a query job.
+    pub(crate) async fn query(&self, sql: &str) {
+        let body = json!({"query": sql, "useLegacySql": false, "timeoutMs": 60_000});
+        let answer = self.post("queries", body).await;
+        assert_eq!(answer["jobComplete"], true, "{answer}");
     }
 
     /// Creates a view.
@@ -232,6 +251,31 @@ pub(crate) fn metric(plan: &Arc<dyn ExecutionPlan>, name: &str) -> usize {
         .into_iter()
         .map(|child| metric(child, name))
         .sum::<usize>()
+}
+
+/// The BigQuery scans of a plan, from the top and the left.
+pub(crate) fn scans(plan: &Arc<dyn ExecutionPlan>) -> Vec<Arc<dyn ExecutionPlan>> {
+    match plan.name() {
+        "BigQueryScanExec" => vec![Arc::clone(plan)],
+        _ => plan.children().into_iter().flat_map(scans).collect(),
+    }
+}
+
+/// The restriction that the last session on a table was opened with.
+pub(crate) fn sent(plan: &Arc<dyn ExecutionPlan>, table: &str) -> String {
+    scan_of(plan, table).row_restriction()
+}
+
+/// The one scan of a table in a plan.
+pub(crate) fn scan_of(plan: &Arc<dyn ExecutionPlan>, table: &str) -> Arc<BigQueryScanExec> {
+    let mut found = scans(plan).into_iter().filter_map(|scan| {
+        let scan: Arc<dyn Any + Send + Sync> = scan;
+        let scan = scan.downcast::<BigQueryScanExec>().unwrap();
+        (scan.table().table == table).then_some(scan)
+    });
+    let scan = found.next().expect("the table is scanned");
+    assert!(found.next().is_none(), "{table} is scanned more than once");
+    scan
 }
 
 /// The one BigQuery scan in a plan, as EXPLAIN shows it.

@@ -6,6 +6,8 @@ mod fake_read;
 mod fake_rest;
 mod flights;
 mod harness;
+mod late_filters;
+mod late_filters_random;
 mod layers;
 mod read_faults;
 mod read_local;
