@@ -5,8 +5,10 @@
 
 use std::fmt;
 
+use serde::{Deserialize, Serialize};
+
 /// The `reason` of a BigQuery error, which fixes its HTTP status and gRPC code.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 pub enum Reason {
     /// A malformed request or value.
     Invalid,
@@ -38,6 +40,10 @@ pub enum Reason {
     RequestTooLarge,
     /// A transient failure of the server.
     BackendError,
+    /// A job that a transient failure of the server ended.
+    JobBackendError,
+    /// A job that a bug of the server ended.
+    JobInternalError,
     /// A failure of the server that is a bug.
     InternalError,
     /// A method or feature that this server lacks.
@@ -65,6 +71,8 @@ impl Reason {
             Reason::ConditionNotMet => "conditionNotMet",
             Reason::RequestTooLarge => "requestTooLarge",
             Reason::BackendError => "backendError",
+            Reason::JobBackendError => "jobBackendError",
+            Reason::JobInternalError => "jobInternalError",
             Reason::InternalError => "internalError",
             Reason::NotImplemented => "notImplemented",
             Reason::Stopped => "stopped",
@@ -79,7 +87,9 @@ impl Reason {
             | Reason::InvalidQuery
             | Reason::ResourceInUse
             | Reason::ResourcesExceeded
-            | Reason::BytesBilledLimitExceeded => 400,
+            | Reason::BytesBilledLimitExceeded
+            | Reason::JobBackendError
+            | Reason::JobInternalError => 400,
             Reason::AccessDenied
             | Reason::RateLimitExceeded
             | Reason::QuotaExceeded
@@ -130,7 +140,7 @@ impl Reason {
 }
 
 /// A failure in the service's own words.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ServiceError {
     /// Why, as a code.
     pub reason: Reason,

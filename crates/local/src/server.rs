@@ -91,8 +91,6 @@ pub struct Service {
     pub faults: Faults,
     /// Jobs and what belongs to them.
     pub jobs: Jobs,
-    /// User-defined functions and procedures.
-    pub routines: crate::engine::Routines,
     /// As given at the start, with the addresses that are really listened on.
     pub options: LocalOptions,
 }
@@ -107,7 +105,6 @@ impl Service {
             insert_ids: rest::insert_all::InsertIds::default(),
             faults: Faults::default(),
             jobs: Jobs::default(),
-            routines: crate::engine::Routines::default(),
             options,
         }
     }
@@ -136,6 +133,7 @@ impl LocalBigQuery {
             None => Store::in_memory(StoreOptions::default()),
         };
         let service = Arc::new(Service::new(store, options));
+        crate::jobs::restore(&service).map_err(io::Error::other)?;
         let stop = CancellationToken::new();
         let tasks = vec![
             spawn_http(
@@ -175,12 +173,17 @@ impl LocalBigQuery {
         &self.service
     }
 
-    /// Stops accepting, lets what runs finish for a few seconds, and returns.
+    /// Stops accepting, lets what runs finish for a few seconds, and returns. Unless
+    /// something ran longer, a data directory may then be used again.
     pub async fn shutdown(mut self) {
         self.stop.cancel();
         let tasks = std::mem::take(&mut self.tasks);
         let aborts: Vec<_> = tasks.iter().map(JoinHandle::abort_handle).collect();
-        let drained = tokio::time::timeout(DRAIN, futures::future::join_all(tasks)).await;
+        let drained = tokio::time::timeout(DRAIN, async {
+            futures::future::join_all(tasks).await;
+            self.service.jobs.idle().await;
+        })
+        .await;
         if drained.is_err() {
             tracing::warn!("requests still ran {DRAIN:?} after the stop and were cut off");
             aborts.iter().for_each(tokio::task::AbortHandle::abort);

@@ -7,7 +7,7 @@ mod request;
 mod reserved;
 pub mod restriction;
 
-pub use query::{Routines, column_default, execute, view_schema};
+pub use query::{column_default, execute, has_function, is_temporary, view_schema};
 pub use request::{
-    DdlOutcome, DmlStats, QueryOutcome, QueryParameter, QueryRequest, StatementOutcome,
+    Applying, DdlOutcome, DmlStats, QueryOutcome, QueryParameter, QueryRequest, StatementOutcome,
 };

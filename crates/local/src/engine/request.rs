@@ -1,11 +1,17 @@
 //! What a query job asks of the engine and what it gets back.
 
+use std::borrow::Cow;
+use std::fmt;
+use std::sync::Arc;
+
 use arrow::array::RecordBatch;
+use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use tokio_util::sync::CancellationToken;
 
+use crate::error::{Result, ServiceError};
 use crate::schema::{Field, TableSchema};
-use crate::store::{DatasetRef, TableRef};
+use crate::store::{DatasetRef, Mutation, TableRef};
 
 /// One query parameter. A positional parameter has no name.
 #[derive(Debug, Clone, PartialEq)]
@@ -35,10 +41,24 @@ pub struct QueryRequest {
     pub location: String,
     /// Once this is cancelled nothing more is read, and nothing is changed.
     pub cancel: CancellationToken,
+    /// What the change of a single statement carries besides; scripts make several
+    /// changes and carry nothing.
+    pub applying: Option<Applying>,
+}
+
+/// Makes a step that becomes part of the change which a statement makes, from what
+/// the statement will have done then.
+#[derive(Clone)]
+pub struct Applying(pub Arc<dyn Fn(&StatementOutcome) -> Mutation + Send + Sync>);
+
+impl fmt::Debug for Applying {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Applying")
+    }
 }
 
 /// Rows that a DML statement touched.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct DmlStats {
     /// Inserted.
     pub inserted: u64,
@@ -49,10 +69,10 @@ pub struct DmlStats {
 }
 
 /// What a DDL statement did.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct DdlOutcome {
     /// `CREATE`, `REPLACE`, `SKIP`, `DROP`, `ALTER`.
-    pub operation: &'static str,
+    pub operation: Cow<'static, str>,
     /// The table or view it was about.
     pub table: Option<TableRef>,
     /// The dataset it was about.
@@ -82,6 +102,8 @@ pub struct StatementOutcome {
     pub referenced: Vec<TableRef>,
     /// Logical bytes of the columns read.
     pub bytes_processed: u64,
+    /// Why the statement of a script failed.
+    pub error: Option<ServiceError>,
 }
 
 /// The result of a query job: one statement, or those of a script that ran.
@@ -92,4 +114,17 @@ pub struct QueryOutcome {
     pub statements: Vec<StatementOutcome>,
     /// Whether the job is a script (`statementType` SCRIPT with child jobs).
     pub script: bool,
+    /// How a script ended early. What its statements changed until then stays
+    /// changed; the one that failed is the last of them when it got as far as to run.
+    pub failure: Option<ServiceError>,
+}
+
+impl QueryOutcome {
+    /// The outcome of a script that came to its end, else how it ended early.
+    pub fn to_the_end(self) -> Result<Self> {
+        match self.failure {
+            None => Ok(self),
+            Some(error) => Err(error),
+        }
+    }
 }

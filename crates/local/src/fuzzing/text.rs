@@ -7,8 +7,8 @@ use http::{Method, Request};
 
 use super::world::{World, rows, schema};
 use super::{Verdict, watch};
-use crate::engine;
 use crate::engine::restriction::Restriction;
+use crate::engine::{self, QueryOutcome};
 use crate::value::build::JsonText;
 use crate::value::{JsonRowsBuilder, UnknownFields};
 
@@ -69,7 +69,7 @@ pub fn sql(bytes: &[u8]) -> Verdict {
                 running.await
             }
         };
-        Verdict::of(&done)
+        Verdict::of(&done.and_then(QueryOutcome::to_the_end))
     })
 }
 

@@ -154,6 +154,7 @@ impl World {
             dry_run: false,
             location: "US".into(),
             cancel: tokio_util::sync::CancellationToken::new(),
+            applying: None,
         }
     }
 }

@@ -196,6 +196,7 @@ mod tests {
             dry_run: false,
             location: "US".into(),
             cancel: tokio_util::sync::CancellationToken::new(),
+            applying: None,
         }
     }
 

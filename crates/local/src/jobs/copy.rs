@@ -7,9 +7,11 @@ use arrow::array::RecordBatch;
 use super::config::{CopyConfig, CreateDisposition, WriteDisposition};
 use super::destination::{check_rows, rows_outside};
 use super::fit::fit_batch;
+use super::job::{Job, Outcome};
 use super::location;
 use super::merge::{Wording, merge};
-use super::statistics::CopyStatistics;
+use super::record::applied;
+use super::statistics::{CopyStatistics, Statistics};
 use super::target::Target;
 use crate::error::{Result, ServiceError};
 use crate::schema::{arrow_schema, logical_bytes};
@@ -106,8 +108,13 @@ impl Copy {
     }
 
     /// Copies.
-    pub fn run(&self, store: &Store) -> Result<CopyStatistics> {
-        store.commit(|state| self.plan(state))
+    pub fn run(&self, store: &Store, job: &Job) -> Result<CopyStatistics> {
+        store.commit(|state| {
+            let (mut mutations, statistics) = self.plan(state)?;
+            let outcome = Outcome::success(Statistics::Copy(statistics));
+            mutations.push(applied(job, &outcome, None));
+            Ok((mutations, statistics))
+        })
     }
 
     fn plan(&self, state: &State) -> Result<(Vec<Mutation>, CopyStatistics)> {

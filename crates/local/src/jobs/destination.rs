@@ -199,11 +199,13 @@ impl Destination {
     }
 
     /// Writes `batches`, which have the Arrow form of `incoming`, as one change.
+    /// `carried` may make a step that becomes part of it.
     pub fn write(
         &self,
         store: &Store,
         incoming: &TableSchema,
         batches: &[RecordBatch],
+        carried: impl FnOnce(&Written) -> Option<Mutation>,
     ) -> Result<Written> {
         store.commit(|state| {
             let plan = self.plan(state, incoming)?;
@@ -220,7 +222,9 @@ impl Destination {
                 rows,
                 bytes,
             };
-            Ok((self.mutations(plan, fitted)?, written))
+            let mut mutations = self.mutations(plan, fitted)?;
+            mutations.extend(carried(&written));
+            Ok((mutations, written))
         })
     }
 

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use parking_lot::RwLock;
+use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
@@ -16,7 +17,7 @@ use crate::schema::TableSchema;
 use crate::store::{Snapshot, TableRef};
 
 /// What a job does.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub enum JobKind {
     /// GoogleSQL.
     Query,
@@ -151,6 +152,8 @@ pub struct Job {
     pub created: i64,
     /// The script that this job is a statement of.
     pub parent: Option<JobRef>,
+    /// The id of the request that the job answers, if it has one.
+    pub request_id: Option<String>,
     /// Labels of the configuration.
     pub labels: BTreeMap<String, String>,
     configuration: RwLock<Map<String, Value>>,
@@ -180,6 +183,7 @@ impl Job {
             kind,
             created,
             parent,
+            request_id: None,
             labels,
             configuration: RwLock::new(configuration),
             progress: RwLock::new(Progress {
@@ -195,6 +199,12 @@ impl Job {
             done: watch::channel(false).0,
             cancel: CancellationToken::new(),
         }
+    }
+
+    /// The same job, which answers the request with this id.
+    pub fn of_request(mut self, id: Option<String>) -> Self {
+        self.request_id = id;
+        self
     }
 
     /// The configuration with what the server has filled in so far.
@@ -268,6 +278,12 @@ impl Job {
             progress.result = outcome.result.map(Arc::new);
             progress.children = children;
         }
+        self.done.send_replace(true);
+    }
+
+    /// The job was finished by an earlier run of the server.
+    pub(super) fn restore(&self, progress: Progress) {
+        *self.progress.write() = progress;
         self.done.send_replace(true);
     }
 

@@ -3,10 +3,11 @@
 use std::sync::Arc;
 
 use super::config::{LoadConfig, WriteDisposition};
-use super::destination::Destination;
+use super::destination::{Destination, Written};
 use super::job::{Job, Outcome};
 use super::location;
 use super::merge::Wording;
+use super::record::applied;
 use super::statistics::{LoadStatistics, Statistics};
 use super::target::Target;
 use crate::engine::load::{
@@ -146,16 +147,22 @@ impl Load {
             bad_records: loaded.bad_records,
             ..LoadStatistics::default()
         };
-        let (this, service) = (Arc::clone(&self), Arc::clone(service));
-        let written = blocking(move || {
+        let (this, service, job) = (Arc::clone(&self), Arc::clone(service), Arc::clone(job));
+        blocking(move || {
+            let carried = |written: &Written| {
+                statistics.output_rows = written.rows;
+                statistics.output_bytes = written.bytes;
+                let outcome = Outcome {
+                    details: details.clone(),
+                    ..Outcome::success(Statistics::Load(statistics))
+                };
+                Some(applied(&job, &outcome, None))
+            };
             this.destination
-                .write(&service.store, &loaded.schema, &loaded.batches)
-                .map_err(LoadError::from)
+                .write(&service.store, &loaded.schema, &loaded.batches, carried)?;
+            Ok((statistics, details))
         })
-        .await?;
-        statistics.output_rows = written.rows;
-        statistics.output_bytes = written.bytes;
-        Ok((statistics, details))
+        .await
     }
 
     /// Whether the job replaces the destination's schema.

@@ -7,6 +7,7 @@
 //! |---|---|
 //! | [`config`] | `configuration` as typed values |
 //! | [`registry`], [`job`] | the jobs and their states |
+//! | [`record`] | what is kept of jobs, and jobs after a restart |
 //! | [`statistics`] | counts |
 //! | [`location`], [`names`] | where a job runs, from the names it mentions |
 //! | [`run`] | starting and finishing jobs |
@@ -30,6 +31,7 @@ pub mod merge;
 pub mod names;
 pub mod parameters;
 pub mod query;
+pub mod record;
 pub mod reference;
 pub mod registry;
 pub mod requests;
@@ -38,12 +40,17 @@ pub mod statistics;
 pub mod target;
 pub mod uploads;
 
+use std::sync::Arc;
+
+use tokio::sync::watch;
+
 use crate::store::millis_now;
 
 pub use job::{Job, JobKind, JobResult, JobState};
+pub use record::restore;
 pub use reference::JobRef;
 pub use registry::{JobFilter, JobRegistry};
-pub use run::{JobRequest, dry_run, start};
+pub use run::{JobRequest, delete, dry_run, start};
 
 /// Everything about jobs that requests share.
 #[derive(Debug, Default)]
@@ -56,9 +63,34 @@ pub struct Jobs {
     pub requests: requests::Requests,
     /// Uploads under way.
     pub uploads: uploads::Uploads,
+    /// How many tasks work on jobs.
+    running: Arc<watch::Sender<usize>>,
+}
+
+/// A task that works on a job, until it is dropped.
+#[derive(Debug)]
+pub(super) struct Working(Arc<watch::Sender<usize>>);
+
+impl Drop for Working {
+    fn drop(&mut self) {
+        self.0.send_modify(|running| *running -= 1);
+    }
 }
 
 impl Jobs {
+    /// One more task works on a job.
+    fn working(&self) -> Working {
+        self.running.send_modify(|running| *running += 1);
+        Working(Arc::clone(&self.running))
+    }
+
+    /// Waits until no task works on a job.
+    pub async fn idle(&self) {
+        let mut running = self.running.subscribe();
+        // The sender lives in `self`.
+        let _ = running.wait_for(|running| *running == 0).await;
+    }
+
     /// Lets go of results whose day is over.
     pub fn forget_old(&self) {
         self.registry

@@ -9,17 +9,18 @@ use tokio_util::sync::CancellationToken;
 use super::anonymous;
 use super::cache::{self, CachedResult};
 use super::config::{QueryConfig, WriteDisposition};
-use super::destination::Destination;
+use super::destination::{Destination, Written};
 use super::fit::fit_batch;
 use super::job::{Job, JobKind, JobResult, Outcome};
 use super::location;
 use super::merge::Wording;
 use super::names;
 use super::parameters;
+use super::record;
 use super::reference::JobRef;
 use super::statistics::{QueryStatistics, Statistics, bytes_billed};
 use super::target::Target;
-use crate::engine::{self, QueryOutcome, QueryRequest, StatementOutcome};
+use crate::engine::{self, Applying, QueryOutcome, QueryRequest, StatementOutcome};
 use crate::error::{Reason, Result, ServiceError};
 use crate::schema::{Field, FieldType, Mode, TableSchema, arrow_schema};
 use crate::server::Service;
@@ -54,6 +55,7 @@ impl Query {
             dry_run: false,
             location: location.to_string(),
             cancel: CancellationToken::new(),
+            applying: None,
         };
         let destination = match &config.destination_table {
             None => None,
@@ -195,7 +197,7 @@ impl Query {
     async fn failure(&self, service: &Arc<Service>, job: &Job, error: ServiceError) -> Outcome {
         let mut statistics = QueryStatistics::default();
         if let Ok(plan) = self.plan(service).await {
-            statistics.statement_type = Some(statement_type(&plan));
+            statistics.statement_type = Some(statement_type(&plan).into());
             if let (false, Some(statement)) = (plan.script, plan.statements.last()) {
                 let table = || anonymous::new_table(&self.request.project, &self.request.location);
                 self.fill_in(job, statement, Some(&table()));
@@ -211,7 +213,9 @@ impl Query {
         self.check(service)?;
         let identity = if self.destination.is_none() && self.config.use_query_cache != Some(false) {
             cache::identify(&service.store, &self.request, &|name| {
-                service.routines.has_function(name)
+                service
+                    .store
+                    .read(|state| engine::has_function(state, name))
             })
         } else {
             None
@@ -227,6 +231,7 @@ impl Query {
             service,
             QueryRequest {
                 cancel: job.cancellation().clone(),
+                applying: Some(self.applying(job)),
                 ..self.request.clone()
             },
         )
@@ -240,7 +245,13 @@ impl Query {
             .into_iter()
             .next_back()
             .ok_or_else(|| ServiceError::internal("a query has a statement"))?;
-        let result = self.keep_result(service, &statement)?;
+        let carrier = Carrier {
+            query: self,
+            job,
+            statement: &statement,
+            statistics: &statistics,
+        };
+        let result = self.keep_result(service, &statement, Some(&carrier))?;
         let table = result.as_ref().and_then(|r| r.table.clone());
         self.fill_in(job, &statement, table.as_ref());
         if let (Some((key, fingerprint)), Some(result), Some(table)) = (identity, &result, table) {
@@ -264,7 +275,7 @@ impl Query {
         job.set_configuration("destinationTable", json!(hit.table));
         job.set_configuration("writeDisposition", "WRITE_TRUNCATE".into());
         let statistics = QueryStatistics {
-            statement_type: Some("SELECT"),
+            statement_type: Some("SELECT".into()),
             bytes_processed: Some(0),
             cache_hit: true,
             referenced: hit.referenced,
@@ -313,6 +324,7 @@ impl Query {
         &self,
         service: &Service,
         statement: &StatementOutcome,
+        carrier: Option<&Carrier<'_>>,
     ) -> Result<Option<JobResult>> {
         if statement.statement_type != "SELECT" {
             return Ok(None);
@@ -321,10 +333,16 @@ impl Query {
             return Ok(None);
         };
         match &self.destination {
-            None => keep_anonymous(service, &self.request, schema, &statement.batches).map(Some),
+            None => keep_anonymous(service, &self.request, schema, statement, carrier).map(Some),
             Some(destination) => {
                 let schema = result_schema(schema);
-                let written = destination.write(&service.store, &schema, &statement.batches)?;
+                let carried = |written: &Written| {
+                    let carrier = carrier?;
+                    let result = result_schema(&written.schema);
+                    Some(carrier.step(&written.table, &result))
+                };
+                let written =
+                    destination.write(&service.store, &schema, &statement.batches, carried)?;
                 let rows = service.store.table(&written.table)?.snapshot();
                 Ok(Some(JobResult {
                     table: Some(written.table),
@@ -358,19 +376,106 @@ impl Query {
         outcome: QueryOutcome,
     ) -> Result<(Outcome, u64)> {
         let statistics = statistics(&outcome);
+        let explained = |e| location::explain_missing(e, &self.request.location);
         let mut last = None;
-        let mut children = 0;
+        let mut children = Vec::new();
         for statement in outcome.statements {
-            let result = self.keep_result(service, &statement)?;
-            register_statement(service, &self.config, job, children, &statement, &result)?;
-            children += 1;
-            last = result;
+            let mut ended = Outcome::success(Statistics::Query(Box::new(statement_statistics(
+                &statement,
+            ))));
+            ended.error = statement.error.clone().map(explained);
+            if ended.error.is_none() {
+                ended.result = self.keep_result(service, &statement, None)?;
+                last.clone_from(&ended.result);
+            }
+            let child = self.statement_job(job, children.len(), &statement, &ended);
+            children.push((service.jobs.registry.insert(child)?, ended));
+        }
+        let now = millis_now();
+        service.store.commit(|state| {
+            let steps = children
+                .iter()
+                .map(|(child, ended)| record::done(state, child, ended, 0, now))
+                .collect();
+            Ok((steps, ()))
+        })?;
+        let count = u64::try_from(children.len()).unwrap_or(u64::MAX);
+        for (child, ended) in children {
+            child.finish(ended, 0, now);
         }
         let outcome = Outcome {
-            result: last,
+            result: last.filter(|_| outcome.failure.is_none()),
+            error: outcome.failure.map(explained),
             ..Outcome::success(Statistics::Query(Box::new(statistics)))
         };
-        Ok((outcome, children))
+        Ok((outcome, count))
+    }
+
+    /// The job of a statement of a script.
+    fn statement_job(
+        &self,
+        parent: &Job,
+        number: usize,
+        statement: &StatementOutcome,
+        ended: &Outcome,
+    ) -> Job {
+        let reference = JobRef {
+            id: format!("script_job_{}_{number}", parent.reference.id),
+            ..parent.reference.clone()
+        };
+        let mut query = json!({
+            "query": statement.sql, "priority": "INTERACTIVE", "useLegacySql": false,
+        });
+        if let Some(table) = ended.result.as_ref().and_then(|r| r.table.as_ref()) {
+            query["destinationTable"] = json!(table);
+            query["writeDisposition"] = "WRITE_TRUNCATE".into();
+        } else if let Some(target) = &statement.target {
+            query["destinationTable"] = json!(target);
+        }
+        if let Some(default) = &self.config.default_dataset {
+            query["defaultDataset"] = json!(default.resolve(&parent.reference.project));
+        }
+        let mut configuration = serde_json::Map::new();
+        configuration.insert("query".into(), query);
+        configuration.insert("jobType".into(), "QUERY".into());
+        if !parent.labels.is_empty() {
+            configuration.insert("labels".into(), json!(parent.labels));
+        }
+        let now = millis_now();
+        let parent = Some(parent.reference.clone());
+        let job = Job::new(reference, JobKind::Query, configuration, parent, now);
+        job.start(now);
+        job
+    }
+
+    /// The record of this job for the change that its statement makes.
+    fn applying(&self, job: &Arc<Job>) -> Applying {
+        let job = Arc::clone(job);
+        Applying(Arc::new(move |statement| {
+            if let Some(target) = &statement.target {
+                job.set_configuration("destinationTable", json!(target));
+            }
+            let statistics = Statistics::Query(Box::new(statement_statistics(statement)));
+            record::applied(&job, &Outcome::success(statistics), None)
+        }))
+    }
+}
+
+/// A SELECT whose rows are written, and its job.
+struct Carrier<'c> {
+    query: &'c Query,
+    job: &'c Job,
+    statement: &'c StatementOutcome,
+    statistics: &'c QueryStatistics,
+}
+
+impl Carrier<'_> {
+    /// The record of the job for the change that writes its rows.
+    fn step(&self, table: &TableRef, schema: &TableSchema) -> Mutation {
+        self.query.fill_in(self.job, self.statement, Some(table));
+        let statistics = Statistics::Query(Box::new(self.statistics.clone()));
+        let outcome = Outcome::success(statistics);
+        record::applied(self.job, &outcome, Some((table, schema)))
     }
 }
 
@@ -379,11 +484,13 @@ fn keep_anonymous(
     service: &Service,
     request: &QueryRequest,
     schema: &TableSchema,
-    batches: &[RecordBatch],
+    statement: &StatementOutcome,
+    carrier: Option<&Carrier<'_>>,
 ) -> Result<JobResult> {
     let schema = Arc::new(result_schema(schema));
     let arrow = arrow_schema(&schema);
-    let rows: Result<Vec<RecordBatch>> = batches
+    let rows: Result<Vec<RecordBatch>> = statement
+        .batches
         .iter()
         .filter(|batch| batch.num_rows() > 0)
         .map(|batch| fit_batch(batch, &schema, &arrow))
@@ -398,7 +505,9 @@ fn keep_anonymous(
             vec![Segment::in_memory(rows, None)]
         };
         let put = Mutation::PutTable(table.clone(), Box::new(meta));
-        Ok((vec![put, Mutation::Append(table.clone(), segments)], ()))
+        let mut steps = vec![put, Mutation::Append(table.clone(), segments)];
+        steps.extend(carrier.map(|carrier| carrier.step(&table, &schema)));
+        Ok((steps, ()))
     })?;
     let rows = service.store.table(&table)?.snapshot();
     Ok(JobResult {
@@ -406,54 +515,6 @@ fn keep_anonymous(
         schema,
         rows: Some(rows),
     })
-}
-
-fn register_statement(
-    service: &Service,
-    script: &QueryConfig,
-    parent: &Job,
-    number: u64,
-    statement: &StatementOutcome,
-    result: &Option<JobResult>,
-) -> Result<()> {
-    let reference = JobRef {
-        id: format!("script_job_{}_{number}", parent.reference.id),
-        ..parent.reference.clone()
-    };
-    let mut query = json!({
-        "query": statement.sql, "priority": "INTERACTIVE", "useLegacySql": false,
-    });
-    if let Some(table) = result.as_ref().and_then(|r| r.table.as_ref()) {
-        query["destinationTable"] = json!(table);
-        query["writeDisposition"] = "WRITE_TRUNCATE".into();
-    } else if let Some(target) = &statement.target {
-        query["destinationTable"] = json!(target);
-    }
-    if let Some(default) = &script.default_dataset {
-        query["defaultDataset"] = json!(default.resolve(&parent.reference.project));
-    }
-    let mut configuration = serde_json::Map::new();
-    configuration.insert("query".into(), query);
-    configuration.insert("jobType".into(), "QUERY".into());
-    if !parent.labels.is_empty() {
-        configuration.insert("labels".into(), json!(parent.labels));
-    }
-    let now = millis_now();
-    let job = Job::new(
-        reference,
-        JobKind::Query,
-        configuration,
-        Some(parent.reference.clone()),
-        now,
-    );
-    let job = service.jobs.registry.insert(job)?;
-    job.start(now);
-    let outcome = Outcome {
-        result: result.clone(),
-        ..Outcome::success(Statistics::Query(Box::new(statement_statistics(statement))))
-    };
-    job.finish(outcome, 0, now);
-    Ok(())
 }
 
 fn statement_type(outcome: &QueryOutcome) -> &'static str {
@@ -477,7 +538,9 @@ fn statement_statistics(statement: &StatementOutcome) -> QueryStatistics {
     });
     let ddl = statement.ddl.is_some();
     QueryStatistics {
-        statement_type: Some(statement.statement_type),
+        statement_type: Some(statement.statement_type)
+            .filter(|known| !known.is_empty())
+            .map(Into::into),
         bytes_processed: Some(statement.bytes_processed),
         bytes_billed: bytes_billed(statement.bytes_processed, referenced.len()),
         cache_hit: false,
@@ -493,7 +556,7 @@ fn statistics(outcome: &QueryOutcome) -> QueryStatistics {
         return statement_statistics(statement);
     }
     let mut total = QueryStatistics {
-        statement_type: Some(statement_type(outcome)),
+        statement_type: Some(statement_type(outcome).into()),
         bytes_processed: Some(0),
         ..QueryStatistics::default()
     };

@@ -1,35 +1,17 @@
 //! Names of jobs and the places they run in.
 
-use std::fmt;
-
 use rand::Rng;
 use rand::distr::Alphanumeric;
 
 use crate::error::{Result, ServiceError};
+
+pub use crate::store::JobRef;
 
 /// The longest job id.
 const MAX_JOB_ID: usize = 1024;
 
 /// The location of a job that names no dataset and asks for none.
 pub const DEFAULT_LOCATION: &str = "US";
-
-/// A job's name. Ids are unique per project and location.
-#[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub struct JobRef {
-    /// Project that runs (and would pay for) the job.
-    pub project: String,
-    /// Location, spelled as [`canonical_location`] does.
-    pub location: String,
-    /// Id, given by the client or by [`new_job_id`].
-    pub id: String,
-}
-
-/// `project:location.id`, as errors and resource ids print it.
-impl fmt::Display for JobRef {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}:{}.{}", self.project, self.location, self.id)
-    }
-}
 
 /// Refuses an id that is not 1 to 1,024 letters, digits, underscores or dashes.
 pub fn check_job_id(id: &str) -> Result<()> {

@@ -79,9 +79,17 @@ impl JobRegistry {
             .ok_or_else(|| ServiceError::not_found(format_args!("Job {reference}")))
     }
 
-    /// Forgets a job and the statements of a script; a job that still runs is
-    /// refused.
-    pub fn delete(&self, reference: &JobRef) -> Result<()> {
+    /// Forgets a job that could not be recorded.
+    pub(super) fn remove(&self, reference: &JobRef) {
+        let mut jobs = self.jobs.write();
+        if let Some(serial) = jobs.by_name.remove(reference) {
+            jobs.by_serial.remove(&serial);
+        }
+    }
+
+    /// Forgets a job and the statements of a script, and answers their names; a job
+    /// that still runs is refused.
+    pub(super) fn delete(&self, reference: &JobRef) -> Result<Vec<JobRef>> {
         let mut jobs = self.jobs.write();
         let serial = *jobs
             .by_name
@@ -102,12 +110,15 @@ impl JobRegistry {
             .filter(|(s, job)| **s == serial || job.parent.as_ref() == Some(reference))
             .map(|(s, _)| *s)
             .collect();
-        for serial in gone {
-            if let Some(job) = jobs.by_serial.remove(&serial) {
-                jobs.by_name.remove(&job.reference);
-            }
+        let gone: Vec<JobRef> = gone
+            .into_iter()
+            .filter_map(|serial| jobs.by_serial.remove(&serial))
+            .map(|job| job.reference.clone())
+            .collect();
+        for reference in &gone {
+            jobs.by_name.remove(reference);
         }
-        Ok(())
+        Ok(gone)
     }
 
     /// The project's jobs that `filter` lets through, newest first, after the one

@@ -22,6 +22,15 @@ pub struct Requests {
 }
 
 impl Requests {
+    /// A job that an earlier run of the server started.
+    pub fn restore(&self, job: &Arc<Job>) {
+        if let Some(id) = &job.request_id {
+            let key = (job.reference.project.clone(), id.clone());
+            let started = (Arc::clone(job), job.created);
+            self.started.lock().insert(key, started);
+        }
+    }
+
     /// The job of an earlier request of the project with this id, or the one that
     /// `start` makes now.
     pub fn once(

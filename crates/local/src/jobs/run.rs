@@ -14,11 +14,11 @@ use super::load::Load;
 use super::query::Query;
 use super::reference::{JobRef, check_job_id, new_job_id};
 use super::statistics::Statistics;
-use super::{location, names};
+use super::{location, names, record};
 use crate::engine::load::LoadFile;
 use crate::error::{Reason, Result, ServiceError};
 use crate::server::Service;
-use crate::store::{DatasetRef, millis_now};
+use crate::store::{DatasetRef, Mutation, millis_now};
 
 /// How long a job that is told to stop may take to do so.
 const STOPPING: Duration = Duration::from_secs(10);
@@ -36,6 +36,8 @@ pub struct JobRequest {
     pub configuration: Map<String, Value>,
     /// Uploaded files of a load job.
     pub files: Vec<LoadFile>,
+    /// The id under which a client may send the same request again.
+    pub request_id: Option<String>,
 }
 
 /// What a job does, checked as far as can be done before it runs.
@@ -50,10 +52,35 @@ enum Work {
 /// or copy in the wrong place) are answered here; all others end up in the job.
 pub fn start(service: &Arc<Service>, request: JobRequest) -> Result<Arc<Job>> {
     let (job, work, timeout) = prepare(service, request)?;
-    let job = service.jobs.registry.insert(job)?;
+    let job = register(service, job)?;
+    let working = service.jobs.working();
     let task = run(Arc::clone(service), Arc::clone(&job), work, timeout);
-    tokio::spawn(task);
+    tokio::spawn(async move {
+        task.await;
+        // Only now nothing of the service is held any more.
+        drop(working);
+    });
     Ok(job)
+}
+
+/// Makes a job known, also to the next run of the server.
+fn register(service: &Service, job: Job) -> Result<Arc<Job>> {
+    let job = service.jobs.registry.insert(job)?;
+    let recorded = service
+        .store
+        .commit(|_| Ok((vec![record::begun(&job)], ())));
+    if let Err(error) = recorded {
+        service.jobs.registry.remove(&job.reference);
+        return Err(error);
+    }
+    Ok(job)
+}
+
+/// Forgets a job and the statements of a script; a job that still runs is refused.
+pub fn delete(service: &Service, reference: &JobRef) -> Result<()> {
+    let gone = service.jobs.registry.delete(reference)?;
+    let steps = gone.into_iter().map(Mutation::DropJob).collect();
+    service.store.commit(|_| Ok((steps, ())))
 }
 
 /// Describes what a query would do, without registering anything. The job that is
@@ -128,7 +155,8 @@ fn prepare(service: &Service, request: JobRequest) -> Result<(Job, Work, Option<
         location,
         id,
     };
-    let job = Job::new(reference, kind, configuration, None, millis_now());
+    let job =
+        Job::new(reference, kind, configuration, None, millis_now()).of_request(request.request_id);
     Ok((job, work, timeout))
 }
 
@@ -185,7 +213,9 @@ async fn run(service: Arc<Service>, job: Arc<Job>, work: Work, timeout: Option<D
             _ => (outcome, children),
         },
     };
-    job.finish(outcome, children, millis_now());
+    let now = millis_now();
+    let outcome = record::finish(&service, &job, outcome, children, now);
+    job.finish(outcome, children, now);
 }
 
 fn internal() -> ServiceError {
@@ -201,7 +231,8 @@ async fn perform(service: &Arc<Service>, job: &Arc<Job>, work: Work) -> (Outcome
         Work::Load(load) => (Arc::new(*load).run(service, job).await, 0),
         Work::Copy(copy) => {
             let service = Arc::clone(service);
-            let task = tokio::task::spawn_blocking(move || match copy.run(&service.store) {
+            let job = Arc::clone(job);
+            let task = tokio::task::spawn_blocking(move || match copy.run(&service.store, &job) {
                 Ok(statistics) => Outcome::success(Statistics::Copy(statistics)),
                 Err(error) => Outcome::failure(error),
             });

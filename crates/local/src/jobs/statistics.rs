@@ -1,11 +1,15 @@
 //! Counts that a job reports.
 
+use std::borrow::Cow;
+
+use serde::{Deserialize, Serialize};
+
 use crate::engine::{DdlOutcome, DmlStats};
 use crate::schema::TableSchema;
 use crate::store::TableRef;
 
 /// The job-specific part of `statistics`.
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub enum Statistics {
     /// Nothing to report (yet).
     None,
@@ -18,10 +22,10 @@ pub enum Statistics {
 }
 
 /// `statistics.query`.
-#[derive(Debug, Clone, PartialEq, Default)]
+#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 pub struct QueryStatistics {
     /// `SELECT`, `INSERT`, `SCRIPT`, …; `None` when the text could not be read.
-    pub statement_type: Option<&'static str>,
+    pub statement_type: Option<Cow<'static, str>>,
     /// Logical bytes read; `None` when the job failed before that was known.
     pub bytes_processed: Option<u64>,
     /// What would be paid for: see [`bytes_billed`].
@@ -39,7 +43,7 @@ pub struct QueryStatistics {
 }
 
 /// `statistics.load`.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct LoadStatistics {
     /// Number of files.
     pub input_files: u64,
@@ -54,7 +58,7 @@ pub struct LoadStatistics {
 }
 
 /// `statistics.copy`.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct CopyStatistics {
     /// Rows copied.
     pub copied_rows: u64,

@@ -22,10 +22,6 @@ pub(super) fn routes() -> Router<Arc<Service>> {
             get(fetch).patch(patch).put(replace).delete(delete),
         )
         .route(
-            "/projects/{project}/datasets/{dataset}/routines",
-            get(list_routines),
-        )
-        .route(
             "/projects/{project}/datasets/{dataset}/models",
             get(list_models),
         )
@@ -176,7 +172,7 @@ async fn delete(
     let contents = params.flag("deleteContents")?;
     service.store.commit(|state: &Stored| {
         conditions.check(&state.require_dataset(&reference)?.etag)?;
-        if !contents && state.tables(&reference).next().is_some() {
+        if !contents && !state.is_empty(&reference) {
             return Err(ServiceError::new(
                 Reason::ResourceInUse,
                 format!("Dataset {reference} is still in use"),
@@ -185,13 +181,6 @@ async fn delete(
         Ok((vec![Mutation::DropDataset(reference)], ()))
     })?;
     Ok(answer::no_content())
-}
-
-async fn list_routines(
-    State(service): State<Arc<Service>>,
-    Path((project, dataset)): Path<(String, String)>,
-) -> RestResult {
-    empty_list(&service, &project, &dataset)
 }
 
 async fn list_models(

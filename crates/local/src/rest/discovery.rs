@@ -82,7 +82,7 @@ const fn described(
     }
 }
 
-static METHODS: [Described; 27] = [
+static METHODS: [Described; 28] = [
     described(
         "projects",
         "list",
@@ -327,6 +327,15 @@ static METHODS: [Described; 27] = [
         &[("readMask", "string")],
         None,
         Some("Routine"),
+    ),
+    described(
+        "routines",
+        "delete",
+        Method::DELETE,
+        "projects/{+projectId}/datasets/{+datasetId}/routines/{+routineId}",
+        &[],
+        None,
+        None,
     ),
     described(
         "models",

@@ -103,6 +103,7 @@ pub(super) fn read_request(project: &str, body: Value, files: Vec<LoadFile>) -> 
         location: text("location")?,
         configuration: member(&body, "configuration")?,
         files,
+        request_id: None,
     })
 }
 
@@ -168,7 +169,7 @@ async fn delete_one(
     params: Params,
 ) -> RestResult {
     let job = find(&service, &project, &id, &params)?;
-    service.jobs.registry.delete(&job.reference)?;
+    jobs::delete(&service, &job.reference)?;
     Ok(answer::json(&json!({})))
 }
 

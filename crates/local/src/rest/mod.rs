@@ -15,6 +15,7 @@ mod projects;
 mod queries;
 pub mod request;
 mod resource;
+mod routines;
 mod tabledata;
 mod tables;
 mod upload;
@@ -38,6 +39,7 @@ pub fn router(service: Arc<Service>) -> Router {
     let resources = Router::new()
         .merge(projects::routes())
         .merge(datasets::routes())
+        .merge(routines::routes())
         .merge(tables::routes())
         .merge(tabledata::routes())
         .merge(jobs::routes())

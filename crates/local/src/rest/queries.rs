@@ -18,7 +18,7 @@ use super::resource::list_etag;
 use super::tabledata::{MAX_PAGE_BYTES, timestamp_text};
 use super::{names, page};
 use crate::engine::load::optional_int64;
-use crate::error::{Result, ServiceError};
+use crate::error::{Reason, Result, ServiceError};
 use crate::jobs::statistics::{QueryStatistics, Statistics};
 use crate::jobs::{self, Job, JobKind, JobRequest, JobResult, JobState};
 use crate::schema::TableSchema;
@@ -91,11 +91,11 @@ async fn query(
             .map_err(of_request)?;
         return Ok(answer::json(&described(&done)));
     }
-    let job = match &request.id {
+    let job = match request.job.request_id.clone() {
         Some(id) => service
             .jobs
             .requests
-            .once(&project, id, || jobs::start(&service, request.job)),
+            .once(&project, &id, || jobs::start(&service, request.job)),
         None => jobs::start(&service, request.job),
     };
     let job = job.map_err(of_request)?;
@@ -118,7 +118,6 @@ async fn query(
 /// A query that needs no more than one page and no job.
 struct Request {
     job: JobRequest,
-    id: Option<String>,
     dry_run: bool,
     timeout: Duration,
     wanted: Wanted,
@@ -196,8 +195,8 @@ impl Request {
                 location: text("location")?,
                 configuration,
                 files: Vec::new(),
+                request_id: text("requestId")?,
             },
-            id: text("requestId")?,
             dry_run,
             timeout: timeout(number("timeoutMs")?),
             wanted: Wanted {
@@ -294,7 +293,7 @@ fn outcome(job: &Job, wanted: Wanted) -> Result<Answer> {
         return Ok(answer);
     }
     if let Some(error) = progress.error {
-        return Err(of_request(error));
+        return Err(of_request(of_job(error)));
     }
     if let Statistics::Query(query) = &progress.statistics {
         count(&mut answer, query);
@@ -309,6 +308,17 @@ fn outcome(job: &Job, wanted: Wanted) -> Result<Answer> {
         return Err(ServiceError::not_found(format_args!("Table {table}")));
     }
     Ok(answer)
+}
+
+/// An error of a job in the words of a request for its rows: not this request has
+/// failed, so sending it again is of no use (section 6.4 of the service reference).
+fn of_job(mut error: ServiceError) -> ServiceError {
+    error.reason = match error.reason {
+        Reason::BackendError => Reason::JobBackendError,
+        Reason::InternalError => Reason::JobInternalError,
+        other => other,
+    };
+    error
 }
 
 fn count(answer: &mut Answer, query: &QueryStatistics) {
@@ -375,7 +385,7 @@ fn bill(more: &mut Map<String, Value>, query: &QueryStatistics) {
         let billed = query.bytes_billed.to_string();
         more.insert("totalBytesBilled".into(), billed.into());
     }
-    if let Some(statement_type) = query.statement_type {
+    if let Some(statement_type) = query.statement_type.clone() {
         more.insert("statementType".into(), statement_type.into());
     }
 }

@@ -1,4 +1,5 @@
-//! State: datasets, tables and their rows, with every version kept for time travel.
+//! State: datasets, tables and their rows, with every version kept for time travel;
+//! routines; what is known of jobs.
 //!
 //! Nothing here knows a protocol. A change is a list of [`Mutation`]s that one
 //! closure computes under the writer's lock, so that checks and changes are one
@@ -8,22 +9,26 @@ mod commit;
 mod compaction;
 mod dataset;
 mod disk;
+mod job_record;
 mod mutation;
 mod partition;
 mod partition_rows;
 mod reference;
 mod required_filter;
+mod routine;
 mod segment;
 mod state;
 mod table;
 
 pub use commit::{Store, StoreOptions};
 pub use dataset::{Dataset, fresh_etag};
+pub use job_record::{JobRecord, JobStage};
 pub use mutation::Mutation;
 pub use partition::{Granularity, Partition, Partitioning};
 pub use partition_rows::Rows;
-pub use reference::{DatasetRef, TableRef};
+pub use reference::{DatasetRef, JobRef, TableRef};
 pub use required_filter::RequiredFilter;
+pub use routine::{Routine, RoutineKind, RoutineRef};
 pub use segment::{Segment, SegmentReader};
 pub use state::{State, micros_now, millis_now};
 pub use table::{

@@ -1,7 +1,9 @@
 //! The steps that changes are made of.
 
 use super::dataset::Dataset;
-use super::reference::{DatasetRef, TableRef};
+use super::job_record::JobRecord;
+use super::reference::{DatasetRef, JobRef, TableRef};
+use super::routine::{Routine, RoutineRef};
 use super::segment::Segment;
 use super::table::TableMeta;
 
@@ -10,7 +12,7 @@ use super::table::TableMeta;
 pub enum Mutation {
     /// Creates a dataset or replaces its metadata.
     PutDataset(DatasetRef, Dataset),
-    /// Removes a dataset and all its tables.
+    /// Removes a dataset, all its tables and all its routines.
     DropDataset(DatasetRef),
     /// Creates a table or replaces its metadata; rows stay.
     PutTable(TableRef, Box<TableMeta>),
@@ -29,6 +31,16 @@ pub enum Mutation {
     /// Puts one segment in the place of several live ones that follow each other
     /// and hold the same rows; what was visible when stays as it is.
     Compact(TableRef, Vec<u64>, Segment),
+    /// Creates a routine or replaces it.
+    PutRoutine(RoutineRef, Box<Routine>),
+    /// Removes a routine.
+    DropRoutine(RoutineRef),
+    /// Keeps what is known of a job. A record that says the job was
+    /// [applied](super::JobStage::Applied) makes the whole change fail when the job
+    /// is not there or done already.
+    PutJob(JobRef, JobRecord),
+    /// Forgets a job.
+    DropJob(JobRef),
 }
 
 impl Mutation {
@@ -43,7 +55,11 @@ impl Mutation {
             | Mutation::PutTable(..)
             | Mutation::DropTable(_)
             | Mutation::Forget(..)
-            | Mutation::Compact(..) => None,
+            | Mutation::Compact(..)
+            | Mutation::PutRoutine(..)
+            | Mutation::DropRoutine(_)
+            | Mutation::PutJob(..)
+            | Mutation::DropJob(_) => None,
         }
     }
 }

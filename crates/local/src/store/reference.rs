@@ -1,4 +1,4 @@
-//! Names of datasets and tables.
+//! Names of datasets, tables and jobs.
 
 use std::fmt;
 
@@ -110,5 +110,26 @@ impl TableRef {
 impl fmt::Display for TableRef {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}:{}.{}", self.project, self.dataset, self.table)
+    }
+}
+
+/// A job's name. Ids are unique per project and location.
+#[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct JobRef {
+    /// Project that runs (and would pay for) the job.
+    #[serde(rename = "projectId")]
+    pub project: String,
+    /// Location in its canonical spelling.
+    pub location: String,
+    /// Id, given by the client or made.
+    #[serde(rename = "jobId")]
+    pub id: String,
+}
+
+/// `project:location.id`, as errors and resource ids print it.
+impl fmt::Display for JobRef {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}:{}.{}", self.project, self.location, self.id)
     }
 }

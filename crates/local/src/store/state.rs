@@ -1,4 +1,4 @@
-//! The whole state: datasets and tables.
+//! The whole state: datasets, tables, routines and jobs.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -6,17 +6,21 @@ use std::time::{SystemTime, UNIX_EPOCH};
 
 use super::dataset::Dataset;
 use super::disk::{Image, StoredSegment};
+use super::job_record::{JobRecord, JobRecords, JobStage};
 use super::mutation::Mutation;
-use super::reference::{DatasetRef, TableRef};
+use super::reference::{DatasetRef, JobRef, TableRef};
+use super::routine::{Routine, RoutineRef, Routines};
 use super::segment::Segment;
 use super::table::Table;
-use crate::error::{Result, ServiceError};
+use crate::error::{Reason, Result, ServiceError};
 
 /// Datasets and tables of every project.
 #[derive(Debug, Default)]
 pub struct State {
     datasets: BTreeMap<DatasetRef, Arc<Dataset>>,
     tables: BTreeMap<TableRef, Arc<Table>>,
+    routines: Routines,
+    jobs: JobRecords,
     incarnations: u64,
     /// Segments that tables have ever had; each gets the next number as its id.
     segments: u64,
@@ -81,6 +85,32 @@ impl State {
             .filter(move |t| !t.meta().is_expired(now))
     }
 
+    /// A routine.
+    pub fn routine(&self, reference: &RoutineRef) -> Option<&Arc<Routine>> {
+        self.routines.get(reference)
+    }
+
+    /// Every routine, in order of dataset and name.
+    pub fn routines(&self) -> impl Iterator<Item = (&RoutineRef, &Arc<Routine>)> {
+        self.routines.all()
+    }
+
+    /// Whether anything is kept in a dataset.
+    pub fn is_empty(&self, dataset: &DatasetRef) -> bool {
+        self.tables(dataset).next().is_none()
+            && self.routines().all(|(own, _)| own.dataset != *dataset)
+    }
+
+    /// What is known of a job.
+    pub fn job(&self, reference: &JobRef) -> Option<&JobRecord> {
+        self.jobs.get(reference)
+    }
+
+    /// What is known of jobs, oldest first.
+    pub fn jobs(&self) -> impl Iterator<Item = &(JobRef, JobRecord)> {
+        self.jobs.all()
+    }
+
     /// Refuses a change that names a table which neither exists nor is made by it,
     /// so that applying cannot fail half-way.
     pub(super) fn check(&self, mutations: &[Mutation]) -> Result<()> {
@@ -111,7 +141,21 @@ impl State {
                         return Err(ServiceError::not_found(format_args!("Table {reference}")));
                     }
                 }
-                Mutation::PutDataset(..) => {}
+                Mutation::PutJob(reference, record) if record.stage == JobStage::Applied => {
+                    // A job that was reported as stopped must not change anything later.
+                    let stage = self.jobs.get(reference).map(|known| known.stage);
+                    if stage != Some(JobStage::Begun) {
+                        return Err(ServiceError::new(
+                            Reason::Stopped,
+                            "Job execution was cancelled",
+                        ));
+                    }
+                }
+                Mutation::PutDataset(..)
+                | Mutation::PutRoutine(..)
+                | Mutation::DropRoutine(_)
+                | Mutation::PutJob(..)
+                | Mutation::DropJob(_) => {}
             }
         }
         Ok(())
@@ -131,6 +175,7 @@ impl State {
             }
             Mutation::DropDataset(reference) => {
                 self.datasets.remove(&reference);
+                self.routines.remove_dataset(&reference);
                 let mut gone = Vec::new();
                 self.tables.retain(|r, table| {
                     let stays = r.dataset_ref() != reference;
@@ -191,6 +236,22 @@ impl State {
                     None => Vec::new(),
                 }
             }
+            Mutation::PutRoutine(reference, routine) => {
+                self.routines.put(reference, *routine);
+                Vec::new()
+            }
+            Mutation::DropRoutine(reference) => {
+                self.routines.remove(&reference);
+                Vec::new()
+            }
+            Mutation::PutJob(reference, record) => {
+                self.jobs.put(reference, record);
+                Vec::new()
+            }
+            Mutation::DropJob(reference) => {
+                self.jobs.remove(&reference);
+                Vec::new()
+            }
         }
     }
 
@@ -240,6 +301,12 @@ impl State {
                 .values()
                 .map(|table| table.image(store))
                 .collect::<Result<_>>()?,
+            routines: self
+                .routines
+                .all()
+                .map(|(reference, routine)| (reference.clone(), Routine::clone(routine)))
+                .collect(),
+            jobs: self.jobs.all().cloned().collect(),
         })
     }
 
@@ -255,6 +322,12 @@ impl State {
         };
         for (reference, dataset) in image.datasets {
             state.datasets.insert(reference, Arc::new(dataset));
+        }
+        for (reference, routine) in image.routines {
+            state.routines.put(reference, routine);
+        }
+        for (reference, record) in image.jobs {
+            state.jobs.put(reference, record);
         }
         for table in image.tables {
             let table = Table::from_image(table, load)?;

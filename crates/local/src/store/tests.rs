@@ -604,3 +604,121 @@ fn tables_without_columns_keep_their_rows() {
         .sum();
     assert_eq!((snapshot.rows(), rows), (3, 3));
 }
+
+fn routine(text: &str) -> Routine {
+    Routine {
+        kind: RoutineKind::Function,
+        text: text.into(),
+        creation_time: 1,
+        last_modified_time: 2,
+        etag: "e".into(),
+    }
+}
+
+fn job_record(stage: JobStage, document: &str) -> JobRecord {
+    JobRecord {
+        stage,
+        document: document.into(),
+    }
+}
+
+#[test]
+fn routines_and_jobs_are_there_after_a_journal_and_after_an_image() {
+    let directory = TempDir::new().unwrap();
+    let mut store = Store::open(directory.path(), StoreOptions::default()).unwrap();
+    let function = |name: &str| RoutineRef {
+        dataset: dataset(),
+        name: name.into(),
+    };
+    let other = RoutineRef {
+        dataset: DatasetRef::new("p", "e"),
+        name: "f".into(),
+    };
+    let job = |id: &str| JobRef {
+        project: "p".into(),
+        location: "US".into(),
+        id: id.into(),
+    };
+    commit(
+        &store,
+        vec![
+            Mutation::PutRoutine(function("F"), Box::new(routine("one"))),
+            Mutation::PutRoutine(function("g"), Box::new(routine("two"))),
+            Mutation::PutRoutine(other.clone(), Box::new(routine("three"))),
+            Mutation::PutJob(job("b"), job_record(JobStage::Begun, "b")),
+            Mutation::PutJob(job("a"), job_record(JobStage::Begun, "a")),
+            Mutation::PutJob(job("c"), job_record(JobStage::Begun, "c")),
+        ],
+    );
+    commit(
+        &store,
+        vec![
+            Mutation::PutRoutine(function("f"), Box::new(routine("replaced"))),
+            Mutation::DropRoutine(function("G")),
+            Mutation::PutJob(job("b"), job_record(JobStage::Done, "b2")),
+            Mutation::DropJob(job("c")),
+        ],
+    );
+    for image in [false, true] {
+        if image {
+            store.write_image().unwrap();
+        }
+        store = reopen(store, directory.path());
+        store.read(|state| {
+            let routines: Vec<_> = state
+                .routines()
+                .map(|(r, routine)| format!("{r} {}", routine.text))
+                .collect();
+            assert_eq!(routines, ["p:d.f replaced", "p:e.f three"]);
+            let jobs: Vec<_> = state.jobs().map(|(r, j)| (r.id.as_str(), j)).collect();
+            let b = job_record(JobStage::Done, "b2");
+            let a = job_record(JobStage::Begun, "a");
+            assert_eq!(jobs, [("b", &b), ("a", &a)], "oldest first");
+        });
+    }
+    commit(&store, vec![Mutation::DropDataset(dataset())]);
+    store.read(|state| {
+        let left: Vec<_> = state.routines().map(|(r, _)| r.clone()).collect();
+        assert_eq!(left, [other], "a dataset's routines go with it");
+    });
+}
+
+#[test]
+fn a_job_that_is_done_changes_nothing_more() {
+    let store = Store::in_memory(StoreOptions::default());
+    create(&store, "t");
+    let job = JobRef {
+        project: "p".into(),
+        location: "US".into(),
+        id: "j".into(),
+    };
+    let change = |value| {
+        vec![
+            Mutation::Append(table("t"), vec![segment([value], 1)]),
+            Mutation::PutJob(job.clone(), job_record(JobStage::Applied, "")),
+        ]
+    };
+    let put = |stage| vec![Mutation::PutJob(job.clone(), job_record(stage, ""))];
+    assert!(try_commit(&store, change(1)).is_err(), "nobody knows it");
+    commit(&store, put(JobStage::Begun));
+    commit(&store, change(2));
+    assert!(try_commit(&store, change(3)).is_err(), "it did so already");
+    commit(&store, put(JobStage::Done));
+    assert!(try_commit(&store, change(4)).is_err());
+    assert_eq!(rows(&store, "t"), [2]);
+}
+
+#[test]
+fn a_crash_before_the_first_image_is_whole_leaves_its_journal_behind() {
+    let directory = TempDir::new().unwrap();
+    let store = Store::open(directory.path(), StoreOptions::default()).unwrap();
+    create(&store, "t");
+    drop(store);
+    let next = directory.path().join("journal-0000000000000001");
+    fs::write(&next, b"").unwrap();
+    let new = directory.path().join("image-0000000000000001.new");
+    fs::write(&new, b"half").unwrap();
+    let store = Store::open(directory.path(), StoreOptions::default()).unwrap();
+    assert!(store.table(&table("t")).is_ok());
+    assert!(!next.exists() && !new.exists());
+}

@@ -13,6 +13,7 @@ mod loads;
 mod process;
 mod queries;
 mod read;
+mod restarts;
 mod tabledata;
 mod tables;
 mod uploads;

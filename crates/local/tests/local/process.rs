@@ -1,6 +1,6 @@
 //! The server as a program.
 
-use std::io::{BufRead, BufReader};
+use std::io::{BufRead, BufReader, Read};
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
@@ -32,7 +32,20 @@ pub(crate) fn ready(child: &mut Child) -> Value {
     BufReader::new(child.stdout.take().unwrap())
         .read_line(&mut line)
         .unwrap();
-    serde_json::from_str(&line).unwrap_or_else(|e| panic!("{e}: {line:?}"))
+    serde_json::from_str(&line).unwrap_or_else(|e| {
+        // Without a line it has ended, or is ending.
+        let status = child.wait().unwrap();
+        panic!("{e}: {line:?}, {status}: {}", complaints(child))
+    })
+}
+
+/// What a program that has ended wrote to standard error.
+pub(crate) fn complaints(child: &mut Child) -> String {
+    let mut text = String::new();
+    if let Some(mut stderr) = child.stderr.take() {
+        stderr.read_to_string(&mut text).unwrap();
+    }
+    text
 }
 
 fn signal(child: &Child, name: &str) {

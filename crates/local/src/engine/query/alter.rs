@@ -11,7 +11,7 @@ use super::analyze::Analyzer;
 use super::ast::{Alter, AlterAction, ColumnChange, Ident, ObjectKind};
 use super::create_table::{column, foreign_key, key_columns};
 use super::ddl::{Done, about_table};
-use super::env::Env;
+use super::env::{Effect, Env};
 use super::insert::stored;
 use super::options;
 use super::scan::{canonical, rows};
@@ -44,11 +44,11 @@ pub(super) fn alter(env: &Env, analyzer: &Analyzer<'_>, alter: &Alter) -> Result
 
 fn alter_schema(env: &Env, analyzer: &Analyzer<'_>, alter: &Alter) -> Result<Done> {
     let reference = env.dataset_ref(&alter.path)?;
-    let done = |operation| Done {
+    let done = |operation: &'static str| Done {
         statement_type: "ALTER_SCHEMA",
         schema: None,
         outcome: DdlOutcome {
-            operation,
+            operation: operation.into(),
             dataset: Some(reference.clone()),
             table: None,
         },
@@ -76,15 +76,16 @@ fn alter_schema(env: &Env, analyzer: &Analyzer<'_>, alter: &Alter) -> Result<Don
     }
     dataset.etag = crate::store::fresh_etag();
     dataset.last_modified_time = millis_now();
+    let altered = done("ALTER");
     if !env.dry_run {
-        env.commit(|state| {
+        env.commit(Effect::Ddl(&altered), |state| {
             if state.dataset(&reference).is_none() {
                 return Err(env.no_dataset(&reference));
             }
             Ok(vec![Mutation::PutDataset(reference.clone(), dataset)])
         })?;
     }
-    Ok(done("ALTER"))
+    Ok(altered)
 }
 
 fn alter_table(env: &Env, analyzer: &Analyzer<'_>, alter: &Alter) -> Result<Done> {
@@ -155,10 +156,11 @@ fn alter_table(env: &Env, analyzer: &Analyzer<'_>, alter: &Alter) -> Result<Done
             from,
         )?),
     };
+    let done = about_table(statement_type, "ALTER", reference.clone());
     if env.dry_run {
-        return Ok(about_table(statement_type, "ALTER", reference));
+        return Ok(done);
     }
-    env.commit(|state| {
+    env.commit(Effect::Ddl(&done), |state| {
         let current = env.require(state, &reference)?;
         let same = current.incarnation() == table.incarnation()
             && current.meta().etag == before.etag

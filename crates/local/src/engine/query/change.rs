@@ -170,6 +170,7 @@ pub(super) fn update(
     };
     let plan = analyzer.update_rows(&target, set, from, filter)?;
     let mut changed = Changed {
+        statement_type: "UPDATE",
         target: table.reference().clone(),
         inserted: 0,
         updated: 0,
@@ -189,6 +190,7 @@ pub(super) fn update(
             &meta,
             snapshot.version,
             RowChange::Replace(segments),
+            &changed,
         )?;
     }
     Ok(changed)
@@ -214,6 +216,7 @@ pub(super) fn delete(
     };
     let (plan, row) = analyzer.delete_rows(&target, filter)?;
     let mut changed = Changed {
+        statement_type: "DELETE",
         target: table.reference().clone(),
         inserted: 0,
         updated: 0,
@@ -234,6 +237,7 @@ pub(super) fn delete(
             &meta,
             snapshot.version,
             RowChange::Replace(segments),
+            &changed,
         )?;
     }
     Ok(changed)
@@ -242,18 +246,21 @@ pub(super) fn delete(
 pub(super) fn truncate(env: &Env, path: &Path) -> Result<Changed> {
     let (table, meta) = writable(env, path)?;
     let snapshot = env.snapshot(&table);
+    let changed = Changed {
+        statement_type: "TRUNCATE_TABLE",
+        target: table.reference().clone(),
+        inserted: 0,
+        updated: 0,
+        deleted: snapshot.rows() as u64,
+    };
     env.change_rows(
         &table,
         &meta,
         snapshot.version,
         RowChange::Replace(Vec::new()),
+        &changed,
     )?;
-    Ok(Changed {
-        target: table.reference().clone(),
-        inserted: 0,
-        updated: 0,
-        deleted: snapshot.rows() as u64,
-    })
+    Ok(changed)
 }
 
 /// Used by MERGE for rows that it adds.

@@ -5,9 +5,10 @@ use std::sync::Arc;
 use super::analyze::Analyzer;
 use super::ast::{CreateFunction, CreateMode, CreateProcedure, FunctionBody, Path};
 use super::ddl::{Done, about_routine};
-use super::env::Env;
+use super::env::{Effect, Env};
+use super::routines;
 use crate::error::{Result, ServiceError};
-use crate::store::DatasetRef;
+use crate::store::RoutineKind;
 
 /// The key under which a script knows a routine.
 pub(super) fn routine_key(env: &Env, path: &Path, temporary: bool) -> Result<String> {
@@ -34,22 +35,6 @@ pub(super) fn routine_key(env: &Env, path: &Path, temporary: bool) -> Result<Str
     Ok(key.to_ascii_lowercase())
 }
 
-/// Routines that outlive their script have no place in the store.
-fn require_temporary(env: &Env, key: &str) -> Result<()> {
-    let mut parts = key.split('.');
-    if let (Some(project), Some(dataset), Some(_)) = (parts.next(), parts.next(), parts.next()) {
-        let known = env.service.store.read(|state| {
-            state
-                .datasets(&env.project)
-                .any(|(d, _)| d.dataset.eq_ignore_ascii_case(dataset))
-        });
-        if !known && env.project.eq_ignore_ascii_case(project) {
-            return Err(env.no_dataset(&DatasetRef::new(&env.project, dataset)));
-        }
-    }
-    Ok(())
-}
-
 pub(super) fn create_function(
     env: &Env,
     analyzer: &Analyzer<'_>,
@@ -69,10 +54,19 @@ pub(super) fn create_function(
     }
     let key = routine_key(env, &create.path, create.temporary)?;
     if !create.temporary {
-        require_temporary(env, &key)?;
+        routines::require_dataset(env, &key)?;
     }
     analyzer.check_function(create)?;
-    let exists = env.function_at(&key).is_some();
+    let kind = if table {
+        RoutineKind::TableFunction
+    } else {
+        RoutineKind::Function
+    };
+    let exists = env.functions.borrow().contains_key(&key)
+        || env
+            .service
+            .store
+            .read(|state| routines::exists(state, &key));
     let operation = match (exists, create.mode) {
         (true, CreateMode::IfNotExists) => return Ok(about_routine(statement_type, "SKIP")),
         (true, CreateMode::Plain) if !create.temporary => {
@@ -88,16 +82,24 @@ pub(super) fn create_function(
         env.functions
             .borrow_mut()
             .insert(key, Arc::new(create.clone()));
-    } else if !env.dry_run {
-        env.service.routines.put_function(key, create.text.clone());
+        return Ok(about_routine(statement_type, operation));
     }
-    Ok(about_routine(statement_type, operation))
+    keep(
+        env,
+        about_routine(statement_type, operation),
+        (&key, kind),
+        (&create.path, &create.text),
+        create.mode,
+    )
 }
 
 pub(super) fn create_procedure(env: &Env, create: &CreateProcedure) -> Result<Done> {
     let key = routine_key(env, &create.path, false)?;
-    require_temporary(env, &key)?;
-    let exists = env.procedure_at(&key).is_some();
+    routines::require_dataset(env, &key)?;
+    let exists = env
+        .service
+        .store
+        .read(|state| routines::exists(state, &key));
     let operation = match (exists, create.mode) {
         (true, CreateMode::IfNotExists) => return Ok(about_routine("CREATE_PROCEDURE", "SKIP")),
         (true, CreateMode::Plain) => {
@@ -109,8 +111,37 @@ pub(super) fn create_procedure(env: &Env, create: &CreateProcedure) -> Result<Do
         (true, CreateMode::OrReplace) => "REPLACE",
         (false, _) => "CREATE",
     };
-    if !env.dry_run {
-        env.service.routines.put_procedure(key, create.text.clone());
+    keep(
+        env,
+        about_routine("CREATE_PROCEDURE", operation),
+        (&key, RoutineKind::Procedure),
+        (&create.path, &create.text),
+        create.mode,
+    )
+}
+
+/// Puts a routine into its dataset.
+fn keep(
+    env: &Env,
+    done: Done,
+    (key, kind): (&str, RoutineKind),
+    (path, text): (&Path, &str),
+    mode: CreateMode,
+) -> Result<Done> {
+    if env.dry_run {
+        return Ok(done);
     }
-    Ok(about_routine("CREATE_PROCEDURE", operation))
+    // The last part of the last name: a quoted name may hold the whole path.
+    let name = path.last().map_or("", |ident| ident.name.as_str());
+    let name = name.rsplit('.').next().unwrap_or(name);
+    env.commit(Effect::Ddl(&done), |state| {
+        if mode != CreateMode::OrReplace && routines::exists(state, key) {
+            return Err(ServiceError::duplicate(format_args!(
+                "Routine {}",
+                env.routine_name(path)
+            )));
+        }
+        Ok(vec![routines::put(env, state, key, kind, name, text)?])
+    })?;
+    Ok(done)
 }

@@ -11,7 +11,7 @@ use super::ast::{
     ColumnDef, ColumnType, CreateMode, CreateTable, Expr, ExprKind, ForeignKey, Ident, TableSource,
 };
 use super::ddl::{Done, about_table};
-use super::env::Env;
+use super::env::{Effect, Env};
 use super::insert::stored;
 use super::options;
 use super::select;
@@ -365,7 +365,7 @@ pub(super) fn create_table(
     if env.dry_run {
         return Ok(done);
     }
-    env.commit(|state| {
+    env.commit(Effect::Ddl(&done), |state| {
         if state.dataset(&reference.dataset_ref()).is_none() {
             return Err(env.no_dataset(&reference.dataset_ref()));
         }

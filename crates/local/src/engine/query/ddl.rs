@@ -9,7 +9,7 @@ use super::ast::{CreateMode, CreateSchema, CreateView, Statement, StatementKind}
 use super::create_routine::{create_function, create_procedure};
 use super::create_table::{create_table, plain_modes};
 use super::drop::drop_object;
-use super::env::Env;
+use super::env::{Effect, Env};
 use super::options;
 use super::select;
 use crate::error::{Result, ServiceError};
@@ -36,7 +36,7 @@ pub(super) fn about_table(
         statement_type,
         schema: None,
         outcome: DdlOutcome {
-            operation,
+            operation: operation.into(),
             dataset: None,
             table: Some(table),
         },
@@ -52,7 +52,7 @@ pub(super) fn about_dataset(
         statement_type,
         schema: None,
         outcome: DdlOutcome {
-            operation,
+            operation: operation.into(),
             dataset: Some(dataset),
             table: None,
         },
@@ -64,7 +64,7 @@ pub(super) fn about_routine(statement_type: &'static str, operation: &'static st
         statement_type,
         schema: None,
         outcome: DdlOutcome {
-            operation,
+            operation: operation.into(),
             dataset: None,
             table: None,
         },
@@ -181,7 +181,7 @@ fn create_view(env: &Env, analyzer: &Analyzer<'_>, create: &CreateView) -> Resul
     if env.dry_run {
         return Ok(done);
     }
-    env.commit(|state| {
+    env.commit(Effect::Ddl(&done), |state| {
         let mut mutations = Vec::new();
         if state.table(&reference).is_some() {
             if create.mode != CreateMode::OrReplace {
@@ -234,13 +234,14 @@ fn create_schema(env: &Env, analyzer: &Analyzer<'_>, create: &CreateSchema) -> R
             _ => Err(ServiceError::duplicate(format_args!("Dataset {reference}"))),
         };
     }
+    let done = about_dataset("CREATE_SCHEMA", "CREATE", reference.clone());
     if !env.dry_run {
-        env.commit(|state| {
+        env.commit(Effect::Ddl(&done), |state| {
             if state.dataset(&reference).is_some() {
                 return Err(ServiceError::duplicate(format_args!("Dataset {reference}")));
             }
             Ok(vec![Mutation::PutDataset(reference.clone(), dataset)])
         })?;
     }
-    Ok(about_dataset("CREATE_SCHEMA", "CREATE", reference))
+    Ok(done)
 }

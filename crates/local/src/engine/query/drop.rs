@@ -3,7 +3,8 @@
 use super::ast::{Drop, FunctionBody, ObjectKind};
 use super::create_routine::routine_key;
 use super::ddl::{Done, about_dataset, about_routine, about_table};
-use super::env::Env;
+use super::env::{Effect, Env};
+use super::routines;
 use crate::error::{Reason, Result, ServiceError};
 use crate::store::{Mutation, TableKind};
 
@@ -49,11 +50,16 @@ fn drop_routine(env: &Env, drop: &Drop) -> Result<Done> {
             env.routine_name(&drop.path)
         )));
     }
+    let done = about_routine(statement_type, "DROP");
     if !env.dry_run {
-        env.functions.borrow_mut().remove(&key);
-        env.service.routines.remove(&key);
+        let kept = env.functions.borrow_mut().remove(&key).is_none();
+        if kept {
+            env.commit(Effect::Ddl(&done), |state| {
+                Ok(vec![routines::remove(state, &key)?])
+            })?;
+        }
     }
-    Ok(about_routine(statement_type, "DROP"))
+    Ok(done)
 }
 
 fn drop_schema(env: &Env, drop: &Drop) -> Result<Done> {
@@ -65,7 +71,7 @@ fn drop_schema(env: &Env, drop: &Drop) -> Result<Done> {
             }
             return Err(env.no_dataset(&reference));
         }
-        if !drop.cascade && state.tables(&reference).next().is_some() {
+        if !drop.cascade && !state.is_empty(&reference) {
             return Err(ServiceError::new(
                 Reason::ResourceInUse,
                 format!("Dataset {reference} is still in use"),
@@ -77,8 +83,9 @@ fn drop_schema(env: &Env, drop: &Drop) -> Result<Done> {
     if !found {
         return Ok(about_dataset("DROP_SCHEMA", "SKIP", reference));
     }
+    let done = about_dataset("DROP_SCHEMA", "DROP", reference.clone());
     if !env.dry_run {
-        env.commit(|state| {
+        env.commit(Effect::Ddl(&done), |state| {
             Ok(if plan(state)? {
                 vec![Mutation::DropDataset(reference.clone())]
             } else {
@@ -86,7 +93,7 @@ fn drop_schema(env: &Env, drop: &Drop) -> Result<Done> {
             })
         })?;
     }
-    Ok(about_dataset("DROP_SCHEMA", "DROP", reference))
+    Ok(done)
 }
 
 fn drop_table(env: &Env, drop: &Drop) -> Result<Done> {
@@ -128,8 +135,9 @@ fn drop_table(env: &Env, drop: &Drop) -> Result<Done> {
     if !found {
         return Ok(about_table(statement_type, "SKIP", reference));
     }
+    let done = about_table(statement_type, "DROP", reference.clone());
     if !env.dry_run {
-        env.commit(|state| {
+        env.commit(Effect::Ddl(&done), |state| {
             Ok(if plan(state)? {
                 vec![Mutation::DropTable(reference.clone())]
             } else {
@@ -138,5 +146,5 @@ fn drop_table(env: &Env, drop: &Drop) -> Result<Done> {
         })?;
         env.temporary.borrow_mut().retain(|_, t| *t != reference);
     }
-    Ok(about_table(statement_type, "DROP", reference))
+    Ok(done)
 }

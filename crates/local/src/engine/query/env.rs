@@ -9,7 +9,11 @@ use datafusion::prelude::SessionContext;
 use datafusion::scalar::ScalarValue;
 
 use super::super::functions::SqlType;
+use super::super::request::{Applying, DmlStats, StatementOutcome};
 use super::ast::{CreateFunction, CreateProcedure, Path};
+use super::ddl::Done;
+use super::insert::Changed;
+use super::routines;
 use super::session::{cancellation, stopped};
 use crate::error::{Reason, Result, ServiceError};
 use crate::server::Service;
@@ -51,6 +55,8 @@ pub(super) struct Env {
     pub(super) conflict: Cell<bool>,
     /// Views being expanded, for cycles.
     pub(super) views: RefCell<Vec<TableRef>>,
+    /// What the change of the statement carries besides.
+    pub(super) applying: Option<Applying>,
 }
 
 impl Env {
@@ -81,6 +87,7 @@ impl Env {
             transaction: RefCell::default(),
             conflict: Cell::new(false),
             views: RefCell::default(),
+            applying: None,
         }
     }
 
@@ -110,7 +117,7 @@ impl Env {
     /// The function with this key.
     pub(super) fn function_at(&self, key: &str) -> Option<Arc<CreateFunction>> {
         let known = self.functions.borrow().get(key).cloned();
-        known.or_else(|| self.service.routines.function(key))
+        known.or_else(|| routines::function(self, key))
     }
 
     /// The procedure that is called `name` (lower case).
@@ -121,7 +128,7 @@ impl Env {
 
     /// The procedure with this key.
     pub(super) fn procedure_at(&self, key: &str) -> Option<Arc<CreateProcedure>> {
-        self.service.routines.procedure(key)
+        routines::procedure(self, key)
     }
 
     /// `project.dataset.routine` in lower case.
@@ -259,6 +266,45 @@ impl Env {
     }
 }
 
+/// What a statement has done with a change.
+pub(super) enum Effect<'e> {
+    /// Only a part of what it does.
+    Part,
+    /// A DDL statement, all that it does.
+    Ddl(&'e Done),
+    /// A DML statement, all that it does.
+    Dml(&'e Changed),
+}
+
+impl Done {
+    /// The outcome of the statement.
+    pub(super) fn outcome(&self, env: &Env) -> StatementOutcome {
+        StatementOutcome {
+            statement_type: self.statement_type,
+            target: self.outcome.table.clone(),
+            schema: self.schema.clone(),
+            ddl: Some(self.outcome.clone()),
+            ..env.outcome()
+        }
+    }
+}
+
+impl Changed {
+    /// The outcome of the statement.
+    pub(super) fn outcome(&self, env: &Env) -> StatementOutcome {
+        StatementOutcome {
+            statement_type: self.statement_type,
+            dml: Some(DmlStats {
+                inserted: self.inserted,
+                updated: self.updated,
+                deleted: self.deleted,
+            }),
+            target: Some(self.target.clone()),
+            ..env.outcome()
+        }
+    }
+}
+
 /// What a statement does to the rows of a table.
 pub(super) enum RowChange {
     /// Adds rows.
@@ -283,8 +329,39 @@ pub(super) struct Transaction {
 }
 
 impl Env {
-    /// Changes the store.
-    pub(super) fn commit(&self, plan: impl FnOnce(&State) -> Result<Vec<Mutation>>) -> Result<()> {
+    /// What a statement did so far, without its text.
+    pub(super) fn outcome(&self) -> StatementOutcome {
+        StatementOutcome {
+            sql: String::new(),
+            statement_type: "SCRIPT",
+            schema: None,
+            batches: Vec::new(),
+            dml: None,
+            ddl: None,
+            target: None,
+            referenced: self.referenced.borrow().clone(),
+            bytes_processed: self.bytes.get(),
+            error: None,
+        }
+    }
+
+    /// What a change carries besides, when it is all that its job does.
+    fn carried(&self, effect: &Effect<'_>) -> Option<Mutation> {
+        let applying = self.applying.as_ref()?;
+        let outcome = match effect {
+            Effect::Part => return None,
+            Effect::Ddl(done) => done.outcome(self),
+            Effect::Dml(changed) => changed.outcome(self),
+        };
+        Some((applying.0)(&outcome))
+    }
+
+    /// Changes the store; `effect` says what the statement has done then.
+    pub(super) fn commit(
+        &self,
+        effect: Effect<'_>,
+        plan: impl FnOnce(&State) -> Result<Vec<Mutation>>,
+    ) -> Result<()> {
         if self.dry_run {
             return self.service.store.read(plan).map(drop);
         }
@@ -294,7 +371,11 @@ impl Env {
             if cancel.is_cancelled() {
                 return Err(stopped());
             }
-            plan(state).map(|mutations| (mutations, ()))
+            let mut mutations = plan(state)?;
+            if !mutations.is_empty() {
+                mutations.extend(self.carried(&effect));
+            }
+            Ok((mutations, ()))
         })
     }
 
@@ -306,6 +387,7 @@ impl Env {
         meta: &TableMeta,
         version: i64,
         change: RowChange,
+        changed: &Changed,
     ) -> Result<()> {
         if self.dry_run {
             return Ok(());
@@ -331,7 +413,7 @@ impl Env {
             }
             return Ok(());
         }
-        self.commit(|state| {
+        self.commit(Effect::Dml(changed), |state| {
             let current = self.require(state, reference)?;
             let replaces = matches!(change, RowChange::Replace(_));
             if current.incarnation() != table.incarnation()
@@ -374,7 +456,7 @@ impl Env {
                 "There is no transaction to commit",
             ));
         };
-        self.commit(|state| {
+        self.commit(Effect::Part, |state| {
             let mut mutations = Vec::new();
             for (reference, pending) in &transaction.pending {
                 let current = self.require(state, reference)?;
@@ -385,11 +467,7 @@ impl Env {
                         "Transaction is aborted due to concurrent update against table {reference}"
                     )));
                 }
-                let segments = pending
-                    .segments
-                    .iter()
-                    .map(|s| Ok(Segment::in_memory(s.batches()?, s.partition())))
-                    .collect::<Result<Vec<_>>>()?;
+                let segments = pending.segments.iter().map(|s| s.share()).collect();
                 mutations.push(Mutation::Replace(reference.clone(), segments));
             }
             Ok(mutations)
@@ -412,6 +490,14 @@ impl Env {
     }
 }
 
+/// What the names of the datasets of temporary tables begin with.
+const TEMPORARY: &str = "_script";
+
+/// Whether a dataset holds the temporary tables of a script.
+pub fn is_temporary(dataset: &DatasetRef) -> bool {
+    dataset.dataset.starts_with(TEMPORARY)
+}
+
 impl Env {
     /// The name of a new temporary table, in a dataset of the script's own.
     pub(super) fn temporary_table(&self, path: &Path) -> Result<TableRef> {
@@ -431,11 +517,13 @@ impl Env {
             None => {
                 let dataset = DatasetRef::new(
                     &self.project,
-                    format!("_script{}", uuid::Uuid::new_v4().simple()),
+                    format!("{TEMPORARY}{}", uuid::Uuid::new_v4().simple()),
                 );
                 let created =
                     crate::store::Dataset::new(self.location.clone(), crate::store::millis_now());
-                self.commit(|_| Ok(vec![Mutation::PutDataset(dataset.clone(), created)]))?;
+                self.commit(Effect::Part, |_| {
+                    Ok(vec![Mutation::PutDataset(dataset.clone(), created)])
+                })?;
                 dataset
             }
         };

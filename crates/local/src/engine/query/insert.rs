@@ -18,6 +18,7 @@ use crate::store::{Segment, Table, TableKind, TableMeta, TableRef, micros_now};
 
 /// What a statement that changes rows did.
 pub(super) struct Changed {
+    pub(super) statement_type: &'static str,
     pub(super) target: TableRef,
     pub(super) inserted: u64,
     pub(super) updated: u64,
@@ -241,13 +242,15 @@ pub(super) fn insert(
     let positions = positions(analyzer, &meta.schema, columns)?;
     let batches = rows(env, analyzer, &meta.schema, &positions, source)?;
     let inserted: usize = batches.iter().map(RecordBatch::num_rows).sum();
-    append(env, &table, &meta, batches)?;
-    Ok(Changed {
+    let changed = Changed {
+        statement_type: "INSERT",
         target: table.reference().clone(),
         inserted: inserted as u64,
         updated: 0,
         deleted: 0,
-    })
+    };
+    append(env, &table, &meta, batches, &changed)?;
+    Ok(changed)
 }
 
 /// Adds rows to the table that they were made for.
@@ -256,6 +259,7 @@ pub(super) fn append(
     table: &Table,
     meta: &TableMeta,
     batches: Vec<RecordBatch>,
+    changed: &Changed,
 ) -> Result<()> {
     let partition = meta.ingestion_partition(micros_now());
     let segments = if batches.is_empty() {
@@ -263,5 +267,5 @@ pub(super) fn append(
     } else {
         vec![Segment::in_memory(batches, partition)]
     };
-    env.change_rows(table, meta, 0, RowChange::Append(segments))
+    env.change_rows(table, meta, 0, RowChange::Append(segments), changed)
 }

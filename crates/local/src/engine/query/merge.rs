@@ -38,6 +38,7 @@ pub(super) fn merge(env: &Env, analyzer: &Analyzer<'_>, merge: &Merge<'_>) -> Re
     };
     let joined = analyzer.merge_rows(&target, merge.source, merge.on, merge.clauses)?;
     let mut changed = Changed {
+        statement_type: "MERGE",
         target: table.reference().clone(),
         inserted: 0,
         updated: 0,
@@ -104,6 +105,7 @@ pub(super) fn merge(env: &Env, analyzer: &Analyzer<'_>, merge: &Merge<'_>) -> Re
             &meta,
             snapshot.version,
             RowChange::Replace(segments),
+            &changed,
         )?;
     }
     Ok(changed)

@@ -48,7 +48,8 @@ use crate::schema::TableSchema;
 use crate::server::Service;
 
 pub use default::column_default;
-pub use routines::Routines;
+pub use env::is_temporary;
+pub use routines::has_function;
 
 /// Runs a script of GoogleSQL, or plans it when the request is a dry run.
 pub async fn execute(service: &Arc<Service>, request: QueryRequest) -> Result<QueryOutcome> {

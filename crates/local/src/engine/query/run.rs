@@ -3,13 +3,13 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 
-use super::super::request::{DmlStats, QueryOutcome, QueryRequest, StatementOutcome};
+use super::super::request::{QueryOutcome, QueryRequest, StatementOutcome};
 use super::analyze::Analyzer;
 use super::ast::{Statement, StatementKind};
 use super::change;
 use super::ddl;
 use super::env::Env;
-use super::insert::{self, Changed};
+use super::insert;
 use super::merge::{Merge, merge};
 use super::parameters;
 use super::parser::parse_script;
@@ -63,6 +63,9 @@ pub(super) fn run(service: Arc<Service>, request: QueryRequest) -> Result<QueryO
     }
     env.named = named;
     let script = is_script(&statements);
+    if !script {
+        env.applying = request.applying;
+    }
     let mut runner = Runner {
         env,
         sql: request.sql,
@@ -77,30 +80,33 @@ pub(super) fn run(service: Arc<Service>, request: QueryRequest) -> Result<QueryO
     }
     let result = runner.block(&statements);
     runner.env.drop_temporary();
-    result?;
-    let statements = std::mem::take(&mut runner.outcomes);
-    if statements.is_empty() {
-        return Ok(QueryOutcome {
-            statements: vec![nothing(runner.sql)],
-            script,
-        });
+    let failure = match result {
+        Ok(_) => None,
+        Err(error) if script => Some(error),
+        Err(error) => return Err(error),
+    };
+    let mut statements = std::mem::take(&mut runner.outcomes);
+    if statements.is_empty() && failure.is_none() {
+        statements.push(runner.nothing());
     }
-    Ok(QueryOutcome { statements, script })
+    Ok(QueryOutcome {
+        statements,
+        script,
+        failure,
+    })
 }
 
-/// The outcome of a script without statements that have one.
-fn nothing(sql: String) -> StatementOutcome {
-    StatementOutcome {
-        sql,
-        statement_type: "SCRIPT",
-        schema: None,
-        batches: Vec::new(),
-        dml: None,
-        ddl: None,
-        target: None,
-        referenced: Vec::new(),
-        bytes_processed: 0,
-    }
+/// As `statementType` prints it, of statements that have one of their own kind.
+fn statement_type(kind: &StatementKind) -> Option<&'static str> {
+    Some(match kind {
+        StatementKind::Query(_) => "SELECT",
+        StatementKind::Insert { .. } => "INSERT",
+        StatementKind::Update { .. } => "UPDATE",
+        StatementKind::Delete { .. } => "DELETE",
+        StatementKind::Merge { .. } => "MERGE",
+        StatementKind::Truncate(_) => "TRUNCATE_TABLE",
+        _ => return None,
+    })
 }
 
 /// Whether a request is a script: several statements, or procedural ones. Leading
@@ -142,8 +148,17 @@ fn is_script(statements: &[Statement]) -> bool {
 }
 
 impl Runner {
+    /// The outcome of a script without statements that have one.
+    fn nothing(&self) -> StatementOutcome {
+        self.env.begin_statement();
+        StatementOutcome {
+            sql: self.sql.clone(),
+            ..self.env.outcome()
+        }
+    }
+
     fn plan_script(&mut self, statements: &[Statement]) -> Result<QueryOutcome> {
-        let mut outcome = nothing(self.sql.clone());
+        let mut outcome = self.nothing();
         for statement in statements {
             if let StatementKind::Query(query) = &statement.kind
                 && statements.len() == 1
@@ -156,6 +171,7 @@ impl Runner {
         Ok(QueryOutcome {
             statements: vec![outcome],
             script: true,
+            failure: None,
         })
     }
 
@@ -173,7 +189,16 @@ impl Runner {
             self.env.conflict.set(false);
             match self.once(statement) {
                 Err(_) if self.env.conflict.get() && attempt < ATTEMPTS => {}
-                other => return other,
+                Err(error) => {
+                    let failed = StatementOutcome {
+                        statement_type: statement_type(&statement.kind).unwrap_or_default(),
+                        error: Some(error.clone()),
+                        ..self.outcome(statement)
+                    };
+                    self.outcomes.push(failed);
+                    return Err(error);
+                }
+                Ok(()) => return Ok(()),
             }
         }
         Ok(())
@@ -205,7 +230,7 @@ impl Runner {
                 source,
             } => {
                 let changed = insert::insert(env, &analyzer, path, columns, source)?;
-                self.changed(statement, "INSERT", changed)
+                self.named(statement, changed.outcome(env))
             }
             StatementKind::Update {
                 path,
@@ -223,7 +248,7 @@ impl Runner {
                     from.as_ref(),
                     filter,
                 )?;
-                self.changed(statement, "UPDATE", changed)
+                self.named(statement, changed.outcome(env))
             }
             StatementKind::Delete {
                 path,
@@ -231,7 +256,7 @@ impl Runner {
                 filter,
             } => {
                 let changed = change::delete(env, &analyzer, path, alias.as_ref(), filter)?;
-                self.changed(statement, "DELETE", changed)
+                self.named(statement, changed.outcome(env))
             }
             StatementKind::Merge {
                 target,
@@ -248,21 +273,15 @@ impl Runner {
                     clauses,
                 };
                 let changed = merge(env, &analyzer, &parts)?;
-                self.changed(statement, "MERGE", changed)
+                self.named(statement, changed.outcome(env))
             }
             StatementKind::Truncate(path) => {
                 let changed = change::truncate(env, path)?;
-                self.changed(statement, "TRUNCATE_TABLE", changed)
+                self.named(statement, changed.outcome(env))
             }
             _ => {
                 let done = ddl::run(env, &analyzer, statement, &self.text(statement))?;
-                StatementOutcome {
-                    statement_type: done.statement_type,
-                    target: done.outcome.table.clone(),
-                    schema: done.schema,
-                    ddl: Some(done.outcome),
-                    ..self.outcome(statement)
-                }
+                self.named(statement, done.outcome(env))
             }
         };
         self.env.set_row_count(&outcome);
@@ -271,28 +290,14 @@ impl Runner {
     }
 
     fn outcome(&self, statement: &Statement) -> StatementOutcome {
-        StatementOutcome {
-            referenced: self.env.referenced.borrow().clone(),
-            bytes_processed: self.env.bytes.get(),
-            ..nothing(self.text(statement))
-        }
+        self.named(statement, self.env.outcome())
     }
 
-    fn changed(
-        &self,
-        statement: &Statement,
-        statement_type: &'static str,
-        changed: Changed,
-    ) -> StatementOutcome {
+    /// An outcome with the statement's text.
+    fn named(&self, statement: &Statement, outcome: StatementOutcome) -> StatementOutcome {
         StatementOutcome {
-            statement_type,
-            dml: Some(DmlStats {
-                inserted: changed.inserted,
-                updated: changed.updated,
-                deleted: changed.deleted,
-            }),
-            target: Some(changed.target),
-            ..self.outcome(statement)
+            sql: self.text(statement),
+            ..outcome
         }
     }
 }

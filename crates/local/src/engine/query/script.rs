@@ -86,7 +86,9 @@ impl Env {
             .map(|t| crate::store::Mutation::DropDataset(t.dataset_ref()))
             .into_iter()
             .collect();
-        if let Err(error) = self.commit(|_| Ok(mutations)) {
+        // Also when the job was cancelled.
+        let dropped = self.service.store.commit(|_| Ok((mutations, ())));
+        if let Err(error) = dropped {
             tracing::warn!("temporary tables remain: {error}");
         }
     }

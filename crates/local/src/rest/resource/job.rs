@@ -181,7 +181,7 @@ fn statistics(job: &Job, progress: &Progress) -> Value {
 
 fn query_statistics(job: &Job, query: &QueryStatistics) -> Value {
     let mut out = Map::new();
-    let Some(statement_type) = query.statement_type else {
+    let Some(statement_type) = query.statement_type.clone() else {
         // Recorded: a text that could not be analysed has nothing here.
         return Value::Object(out);
     };
@@ -210,7 +210,7 @@ fn query_statistics(job: &Job, query: &QueryStatistics) -> Value {
         out.insert("schema".into(), json!(schema));
     }
     if let Some(ddl) = &query.ddl {
-        out.insert("ddlOperationPerformed".into(), ddl.operation.into());
+        out.insert("ddlOperationPerformed".into(), ddl.operation.clone().into());
         if let Some(table) = &ddl.table {
             out.insert("ddlTargetTable".into(), json!(table));
         }

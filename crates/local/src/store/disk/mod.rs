@@ -7,7 +7,7 @@
 //! - `journal-N`: changes since image N, one framed and checksummed record each.
 //!   A change is acknowledged once its record is synced; changes that run at the
 //!   same time share one sync. Rows of small segments are in the record itself;
-//! - `image-N`: the whole state without rows, written beside the journal when
+//! - `image-N`: the whole state, jobs and routines included, without rows, written beside the journal when
 //!   that has grown, and renamed into place. Rows that were in the journal have
 //!   moved to a file of `rows` by then;
 //! - `lock`: held while a server uses the directory.
@@ -54,7 +54,7 @@ const SMALL_BYTES: usize = 64 << 10;
 const SEGMENT_BYTES: usize = 64 << 20;
 /// Batches inside a segment are cut at about this size.
 const BATCH_BYTES: usize = 4 << 20;
-/// An image is written once the journal is this long.
+/// An image is written once the journal is this long, and as long as the last image.
 const JOURNAL_BYTES: u64 = 16 << 20;
 
 const ROWS: &str = "rows";
@@ -108,6 +108,8 @@ struct Current {
     handle: Arc<File>,
     /// Changes appended since the start.
     changes: u64,
+    /// Bytes of the image that the journal follows.
+    image_bytes: u64,
 }
 
 #[derive(Debug, Default)]
@@ -145,7 +147,8 @@ impl Disk {
             }
         }
         let number = images.iter().copied().max();
-        if number.is_none() && journals.iter().any(|n| *n > 0) {
+        // The next journal is made before the image that it follows.
+        if number.is_none() && !journals.is_empty() && !journals.contains(&0) {
             return Err(io::Error::new(
                 io::ErrorKind::InvalidData,
                 format!(
@@ -155,9 +158,9 @@ impl Disk {
             ));
         }
         let mut files = Files::new(&rows);
-        let (mut state, mut last_commit) = match number {
+        let (mut state, mut last_commit, image_bytes) = match number {
             Some(number) => read_image(&directory.join(image_name(number)), &mut files)?,
-            None => (State::default(), 0),
+            None => (State::default(), 0, 0),
         };
         let number = number.unwrap_or(0);
         let path = directory.join(journal_name(number));
@@ -191,6 +194,7 @@ impl Disk {
                 journal,
                 handle,
                 changes: 0,
+                image_bytes,
             }),
             synced: Mutex::new(Synced::default()),
             turn: Condvar::new(),
@@ -330,7 +334,8 @@ impl Disk {
 
     /// Whether the journal is long enough for an image.
     pub(super) fn wants_image(&self) -> bool {
-        self.current.lock().journal.length() >= JOURNAL_BYTES
+        let current = self.current.lock();
+        current.journal.length() >= JOURNAL_BYTES.max(current.image_bytes)
     }
 
     /// Writes an image of `state` and begins a new journal. Nobody may append
@@ -357,6 +362,7 @@ impl Disk {
             journal,
             handle,
             changes,
+            image_bytes: payload.len() as u64,
         };
         let old = std::mem::replace(&mut *current, new);
         drop(current);
@@ -497,7 +503,7 @@ fn lock(path: &Path) -> io::Result<File> {
     }
 }
 
-fn read_image(path: &Path, files: &mut Files<'_>) -> io::Result<(State, i64)> {
+fn read_image(path: &Path, files: &mut Files<'_>) -> io::Result<(State, i64, u64)> {
     let bytes = Bytes::from(fs::read(path).map_err(named(path))?);
     let (records, end) = journal::records(&bytes);
     let [payload] = records.as_slice() else {
@@ -511,7 +517,7 @@ fn read_image(path: &Path, files: &mut Files<'_>) -> io::Result<(State, i64)> {
     let last_commit = image.last_commit;
     let state = State::from_image(image, &mut |stored| files.segment(stored, &Bytes::new()))
         .map_err(invalid(path))?;
-    Ok((state, last_commit))
+    Ok((state, last_commit, bytes.len() as u64))
 }
 
 /// Removes the files that the state does not name, and answers the first number

@@ -11,8 +11,10 @@ use super::file::{DataFile, FileSlice};
 use crate::error::{Result, ServiceError};
 use crate::schema::TableSchema;
 use crate::store::dataset::Dataset;
+use crate::store::job_record::JobRecord;
 use crate::store::mutation::Mutation;
-use crate::store::reference::{DatasetRef, TableRef};
+use crate::store::reference::{DatasetRef, JobRef, TableRef};
+use crate::store::routine::{Routine, RoutineRef};
 use crate::store::segment::{Content, Segment};
 use crate::store::table::TableMeta;
 
@@ -35,6 +37,10 @@ enum Step {
     ReplacePartitions(TableRef, Vec<i64>, Vec<StoredSegment>),
     Forget(TableRef, i64),
     Compact(TableRef, Vec<u64>, StoredSegment),
+    PutRoutine(RoutineRef, Box<Routine>),
+    DropRoutine(RoutineRef),
+    PutJob(JobRef, JobRecord),
+    DropJob(JobRef),
 }
 
 /// A segment without its rows.
@@ -65,6 +71,12 @@ pub(in crate::store) struct Image {
     pub(in crate::store) segments: u64,
     pub(in crate::store) datasets: Vec<(DatasetRef, Dataset)>,
     pub(in crate::store) tables: Vec<TableImage>,
+    /// Not there in directories of before they were kept.
+    #[serde(default)]
+    pub(in crate::store) routines: Vec<(RoutineRef, Routine)>,
+    /// Oldest first. Not there in directories of before they were kept.
+    #[serde(default)]
+    pub(in crate::store) jobs: Vec<(JobRef, JobRecord)>,
 }
 
 /// One table of an [`Image`].
@@ -131,6 +143,12 @@ fn step(mutation: &Mutation, rows: &mut Vec<u8>) -> Result<Step> {
             gone.clone(),
             StoredSegment::of(segment, rows)?,
         ),
+        Mutation::PutRoutine(reference, routine) => {
+            Step::PutRoutine(reference.clone(), routine.clone())
+        }
+        Mutation::DropRoutine(reference) => Step::DropRoutine(reference.clone()),
+        Mutation::PutJob(reference, record) => Step::PutJob(reference.clone(), record.clone()),
+        Mutation::DropJob(reference) => Step::DropJob(reference.clone()),
     })
 }
 
@@ -279,6 +297,10 @@ impl<'a> Files<'a> {
             Step::Compact(reference, gone, stored) => {
                 Mutation::Compact(reference, gone, self.segment(&stored, rows)?)
             }
+            Step::PutRoutine(reference, routine) => Mutation::PutRoutine(reference, routine),
+            Step::DropRoutine(reference) => Mutation::DropRoutine(reference),
+            Step::PutJob(reference, record) => Mutation::PutJob(reference, record),
+            Step::DropJob(reference) => Mutation::DropJob(reference),
         })
     }
 }

@@ -5,10 +5,10 @@ use std::process::Child;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use reqwest::{Client, RequestBuilder, StatusCode};
+use reqwest::{Client, RequestBuilder, StatusCode, Url};
 use serde_json::{Value, json};
 
-use crate::process::{ANY_PORTS, program, ready};
+use crate::process::{ANY_PORTS, complaints, program, ready};
 use crate::uploads::{MULTIPART, multipart_body};
 
 /// A running server.
@@ -43,6 +43,10 @@ impl Drop for Running {
         self.calls.dying.store(true, Ordering::SeqCst);
         self.child.kill().unwrap();
         self.child.wait().unwrap();
+        let complaints = complaints(&mut self.child);
+        if !std::thread::panicking() {
+            assert!(!complaints.contains("panicked at"), "{complaints}");
+        }
     }
 }
 
@@ -80,19 +84,30 @@ impl Calls {
         self.post("queries", &body)
     }
 
-    /// A load job with its file.
+    /// A statement as a job with a name of the client's.
+    pub(super) fn named_query(&self, sql: &str, job: &str) -> RequestBuilder {
+        let query = json!({"query": sql, "useLegacySql": false, "useQueryCache": false});
+        let body = json!({"jobReference": {"projectId": "p", "jobId": job},
+            "configuration": {"query": query}});
+        self.post("jobs", &body)
+    }
+
+    /// A load job with its file, under a name of the client's if there is one.
     pub(super) fn load(
         &self,
-        dataset: &str,
-        table: &str,
+        (dataset, table): (&str, &str),
         load: Value,
         data: &[u8],
+        name: Option<&str>,
     ) -> RequestBuilder {
         let mut configuration = json!({
             "destinationTable": {"projectId": "p", "datasetId": dataset, "tableId": table}});
         let own = load.as_object().unwrap().clone();
         configuration.as_object_mut().unwrap().extend(own);
-        let job = json!({"configuration": {"load": configuration}});
+        let mut job = json!({"configuration": {"load": configuration}});
+        if let Some(name) = name {
+            job["jobReference"] = json!({"projectId": "p", "jobId": name});
+        }
         let url = format!(
             "{}/upload/bigquery/v2/projects/p/jobs?uploadType=multipart",
             self.rest
@@ -121,6 +136,33 @@ impl Calls {
             let id = answer["jobReference"]["jobId"].as_str().unwrap();
             let request = self.client.get(self.url(&format!("jobs/{id}")));
             answer = self.answer(request).await?;
+        }
+    }
+
+    /// Sends a request that started a job with a name again, to the server that runs
+    /// now, and answers whether the name was taken.
+    pub(super) async fn is_taken(&self, request: RequestBuilder) -> bool {
+        let mut request = request.build().unwrap();
+        let now = Url::parse(&self.rest).unwrap();
+        request.url_mut().set_port(now.port()).unwrap();
+        let response = self.client.execute(request).await.unwrap();
+        let status = response.status();
+        let text = response.text().await.unwrap();
+        match status {
+            StatusCode::CONFLICT => true,
+            StatusCode::OK => false,
+            _ => panic!("{status}: {text}"),
+        }
+    }
+
+    /// Waits until a job is done, and answers its resource.
+    pub(super) async fn done(&self, job: &str) -> Value {
+        loop {
+            let found = self.get(&format!("jobs/{job}")).await;
+            let found = found.unwrap_or_else(|| panic!("there is no job {job}"));
+            if found["status"]["state"] == "DONE" {
+                return found;
+            }
         }
     }
 

@@ -30,6 +30,8 @@ pub(super) struct Contents {
     rows: BTreeMap<i64, (i64, i64)>,
     /// Columns and rows of a table that comes and goes.
     side: Option<(i64, i64)>,
+    /// What a function of its dataset answers.
+    function: Option<i64>,
     /// Its batches in the table of all writers: rows, shortest and longest text.
     batches: BTreeMap<i64, (i64, i64, i64)>,
 }
@@ -49,6 +51,7 @@ enum Kind {
     Truncate,
     Label,
     Side,
+    Function,
     SharedInsertAll,
     SharedLoad,
     SharedInsert,
@@ -56,7 +59,7 @@ enum Kind {
 
 use Kind::*;
 
-const KINDS: [Kind; 17] = [
+const KINDS: [Kind; 19] = [
     LoadJson,
     LoadParquet,
     LoadOver,
@@ -72,13 +75,16 @@ const KINDS: [Kind; 17] = [
     Side,
     Side,
     Side,
+    // Made or replaced, dropped.
+    Function,
+    Function,
     SharedInsertAll,
     SharedLoad,
     SharedInsert,
 ];
 
 /// Names of what every run must have made, as [`Step::name`] has them.
-pub(super) const ALL: [&str; 16] = [
+pub(super) const ALL: [&str; 18] = [
     "load JSON",
     "load Parquet",
     "load over",
@@ -92,6 +98,8 @@ pub(super) const ALL: [&str; 16] = [
     "datasets.patch",
     "ALTER TABLE",
     "DROP TABLE",
+    "CREATE FUNCTION",
+    "DROP FUNCTION",
     "insertAll, shared",
     "load, shared",
     "INSERT, shared",
@@ -102,6 +110,16 @@ struct Step {
     name: &'static str,
     request: RequestBuilder,
     after: Contents,
+    /// The name that the client gave the job.
+    job: Option<String>,
+}
+
+/// A change whose answer did not come.
+struct Open {
+    name: &'static str,
+    after: Contents,
+    /// The name of its job and the request that starts it.
+    job: Option<(String, RequestBuilder)>,
 }
 
 /// A client with a dataset of its own.
@@ -112,8 +130,9 @@ pub(super) struct Writer {
     kinds: VecDeque<Kind>,
     next: i64,
     acknowledged: Contents,
-    /// The change whose answer did not come.
-    open: Option<(&'static str, Contents)>,
+    open: Option<Open>,
+    /// The newest job with a name of the client's that was acknowledged.
+    named: Option<(String, RequestBuilder)>,
 }
 
 impl Writer {
@@ -126,6 +145,7 @@ impl Writer {
             next: 0,
             acknowledged: Contents::default(),
             open: None,
+            named: None,
         }
     }
 
@@ -144,14 +164,23 @@ impl Writer {
     pub(super) async fn run(mut self, calls: Calls, told: UnboundedSender<&'static str>) -> Self {
         loop {
             let step = self.step(&calls);
-            self.open = Some((step.name, step.after));
+            let again = |job| {
+                let request = step.request.try_clone().expect("the body is in memory");
+                (job, request)
+            };
+            self.open = Some(Open {
+                name: step.name,
+                after: step.after,
+                job: step.job.map(again),
+            });
             if calls.change(step.request).await.is_none() {
                 return self;
             }
-            let (name, after) = self.open.take().expect("it was put there above");
-            self.acknowledged = after;
+            let open = self.open.take().expect("it was put there above");
+            self.acknowledged = open.after;
+            self.named = open.job.or(self.named);
             // Nobody listens any more once the server is to be killed.
-            let _ = told.send(name);
+            let _ = told.send(open.name);
         }
     }
 
@@ -162,17 +191,47 @@ impl Writer {
         calls: &Calls,
         context: &str,
     ) -> Option<(&'static str, bool)> {
+        let context = format!("{context}, writer {}", self.number);
+        if let Some((job, request)) = self.named.take() {
+            let done = calls.done(&job).await;
+            assert!(done["status"]["errorResult"].is_null(), "{context}: {done}");
+            assert!(calls.is_taken(request).await, "{context}: {job} ran twice");
+        }
         let found = self.found(calls).await;
-        let open = self.open.take();
-        let whole = open.as_ref().is_some_and(|(_, after)| found == *after);
+        let Some(open) = self.open.take() else {
+            self.must_be(&found, None, &context);
+            return None;
+        };
+        let whole = found == open.after;
+        // Some change nothing: whether they were made cannot be seen.
+        let visible = open.after != self.acknowledged;
+        self.must_be(&found, Some(&open), &context);
+        self.acknowledged = found;
+        if let Some((job, request)) = open.job {
+            // Once and no more than once, whoever sends the request how often.
+            let taken = calls.is_taken(request).await;
+            let done = calls.done(&job).await;
+            let failed = !done["status"]["errorResult"].is_null();
+            if taken {
+                assert!(!visible || whole != failed, "{context}: {done}");
+            } else {
+                assert!(!visible || !whole, "{context}: ran twice: {done}");
+                assert!(!failed, "{context}: {done}");
+                self.acknowledged = open.after;
+            }
+            let found = self.found(calls).await;
+            self.must_be(&found, None, &format!("{context}, taken {taken}: {done}"));
+        }
+        Some((open.name, whole))
+    }
+
+    fn must_be(&self, found: &Contents, open: Option<&Open>, context: &str) {
+        let after = open.map(|open| (open.name, &open.after));
         assert!(
-            whole || found == self.acknowledged,
-            "{context}, writer {}: found {found:?}\n\nacknowledged {:?}\n\nnot acknowledged {open:?}",
-            self.number,
+            *found == self.acknowledged || after.is_some_and(|(_, after)| found == after),
+            "{context}: found {found:?}\n\nacknowledged {:?}\n\nnot acknowledged {after:?}",
             self.acknowledged
         );
-        self.acknowledged = found;
-        open.map(|(name, _)| (name, whole))
     }
 
     /// The shared table is empty now.
@@ -204,6 +263,13 @@ impl Writer {
             }
         };
         let sql = format!(
+            "SELECT COUNT(*) FROM {dataset}.INFORMATION_SCHEMA.ROUTINES WHERE routine_name = 'f'"
+        );
+        let function = match calls.integers(&sql).await[0][0] {
+            0 => None,
+            _ => Some(calls.integers(&format!("SELECT {dataset}.f()")).await[0][0]),
+        };
+        let sql = format!(
             "SELECT batch, COUNT(*), MIN(LENGTH(text)), MAX(LENGTH(text)) FROM d.t \
              WHERE DIV(batch, {BATCHES}) = {} GROUP BY batch",
             self.number
@@ -214,6 +280,7 @@ impl Writer {
             label,
             rows,
             side,
+            function,
             batches: batches.collect(),
         }
     }
@@ -244,9 +311,11 @@ impl Writer {
                     name: "datasets.patch",
                     request: calls.patch(&path, &json!({"labels": {"n": number.to_string()}})),
                     after,
+                    job: None,
                 }
             }
             Side => self.side(calls, number),
+            Function => self.function(calls, number),
             SharedInsertAll | SharedLoad | SharedInsert => self.shared(calls, kind, number),
         }
     }
@@ -257,8 +326,18 @@ impl Writer {
         [10, 10, 10, 2_000, 8_000, 30_000][self.random.random_range(0..6)]
     }
 
+    /// A name for every second job.
+    fn job(&mut self, number: i64) -> Option<String> {
+        let name = || format!("job-{}-{number}", self.number);
+        self.random.random_ratio(1, 2).then(name)
+    }
+
     fn more_rows(&mut self, calls: &Calls, kind: Kind, first: i64) -> Step {
         let (value, length) = (self.random.random_range(0..100), self.length());
+        let mut job = self.job(first);
+        let named = job.clone();
+        let named = named.as_deref();
+        let place = (self.dataset.as_str(), "w");
         let count = self.random.random_range(1..20);
         let keys = first..first + count;
         let text = "x".repeat(usize::try_from(length).unwrap());
@@ -275,13 +354,13 @@ impl Writer {
         let (name, request) = match kind {
             LoadJson => {
                 let data = lines(keys.map(row));
-                ("load JSON", calls.load(dataset, "w", json, &data))
+                ("load JSON", calls.load(place, json, &data, named))
             }
             LoadOver => {
                 let data = lines(keys.map(row));
                 let mut over = json;
                 over["writeDisposition"] = json!("WRITE_TRUNCATE");
-                ("load over", calls.load(dataset, "w", over, &data))
+                ("load over", calls.load(place, over, &data, named))
             }
             LoadParquet => {
                 let count = usize::try_from(count).unwrap();
@@ -291,7 +370,7 @@ impl Writer {
                     ("text", Arc::new(StringArray::from(vec![text; count]))),
                 ]);
                 let load = json!({"sourceFormat": "PARQUET"});
-                ("load Parquet", calls.load(dataset, "w", load, &data))
+                ("load Parquet", calls.load(place, load, &data, named))
             }
             Insert => {
                 let sql = format!(
@@ -299,10 +378,11 @@ impl Writer {
                      FROM UNNEST(GENERATE_ARRAY({first}, {})) AS k",
                     first + count - 1
                 );
-                ("INSERT", calls.query(&sql))
+                ("INSERT", statement_of(calls, &sql, named))
             }
             _ => {
                 let rows: Vec<Value> = keys.map(|k| json!({"json": row(k)})).collect();
+                job = None;
                 let path = format!("datasets/{dataset}/tables/w/insertAll");
                 ("insertAll", calls.post(&path, &json!({"rows": rows})))
             }
@@ -311,6 +391,7 @@ impl Writer {
             name,
             request,
             after,
+            job,
         }
     }
 
@@ -362,10 +443,36 @@ impl Writer {
                 ("TRUNCATE TABLE", format!("TRUNCATE TABLE {table}"))
             }
         };
+        let job = self.job(first);
         Step {
             name,
-            request: calls.query(&sql),
+            request: statement_of(calls, &sql, job.as_deref()),
             after,
+            job,
+        }
+    }
+
+    /// Makes, replaces or drops a function.
+    fn function(&mut self, calls: &Calls, number: i64) -> Step {
+        let function = format!("{}.f", self.dataset);
+        let mut after = self.acknowledged.clone();
+        let (name, sql) = match after.function {
+            Some(_) if self.random.random_ratio(2, 3) => {
+                after.function = None;
+                ("DROP FUNCTION", format!("DROP FUNCTION {function}"))
+            }
+            _ => {
+                after.function = Some(number);
+                let sql = format!("CREATE OR REPLACE FUNCTION {function}() AS ({number})");
+                ("CREATE FUNCTION", sql)
+            }
+        };
+        let job = self.job(number);
+        Step {
+            name,
+            request: statement_of(calls, &sql, job.as_deref()),
+            after,
+            job,
         }
     }
 
@@ -403,7 +510,7 @@ impl Writer {
                     let column = Arc::new(Int64Array::from_iter_values(0..40));
                     let load = json!({"sourceFormat": "PARQUET"});
                     let data = parquet(vec![("a", column)]);
-                    let request = calls.load(&dataset, "side", load, &data);
+                    let request = calls.load((&dataset, "side"), load, &data, None);
                     ("load into a new table", request, Some((1, 40)))
                 }
             },
@@ -413,6 +520,7 @@ impl Writer {
             name,
             request,
             after,
+            job: None,
         }
     }
 
@@ -428,7 +536,7 @@ impl Writer {
             SharedLoad => {
                 let load = json!({"sourceFormat": "NEWLINE_DELIMITED_JSON"});
                 let data = lines((0..BATCH).map(|_| row.clone()));
-                ("load, shared", calls.load("d", "t", load, &data))
+                ("load, shared", calls.load(("d", "t"), load, &data, None))
             }
             SharedInsert => {
                 let sql = format!(
@@ -450,7 +558,16 @@ impl Writer {
             name,
             request,
             after,
+            job: None,
         }
+    }
+}
+
+/// A statement, as a job with a name if there is one.
+fn statement_of(calls: &Calls, sql: &str, job: Option<&str>) -> RequestBuilder {
+    match job {
+        Some(job) => calls.named_query(sql, job),
+        None => calls.query(sql),
     }
 }
 

@@ -41,7 +41,7 @@ pub(super) fn jobs(env: &Env, project: &str) -> Result<View> {
             text(job.kind.as_str()),
             maybe(
                 query
-                    .and_then(|q| q.statement_type)
+                    .and_then(|q| q.statement_type.as_deref())
                     .map(ToString::to_string),
             ),
             text("INTERACTIVE"),

@@ -4,6 +4,7 @@ mod constraints;
 mod jobs;
 mod options;
 mod partitions;
+mod routines;
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -155,6 +156,7 @@ pub(super) fn relation(env: &Env, path: &Path) -> Result<Rel> {
             constraints::constraint_columns(&tables(env, &of)?).into_rel(env)
         }
         "PARTITIONS" => partitions::partitions(env, &tables(env, &of)?)?.into_rel(env),
+        "ROUTINES" => routines::routines(env, &of)?.into_rel(env),
         "VIEWS" => views(&tables(env, &of)?).into_rel(env),
         _ if KNOWN.contains(&name.as_str()) => Err(ServiceError::unsupported(format_args!(
             "INFORMATION_SCHEMA.{name}"
@@ -172,7 +174,6 @@ pub(super) fn relation(env: &Env, path: &Path) -> Result<Rel> {
 
 /// Views that the service has and this server does not.
 const KNOWN: &[&str] = &[
-    "ROUTINES",
     "ROUTINE_OPTIONS",
     "PARAMETERS",
     "SNAPSHOTS",

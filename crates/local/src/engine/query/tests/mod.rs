@@ -49,11 +49,14 @@ impl Sql {
             dry_run: false,
             location: "US".into(),
             cancel: tokio_util::sync::CancellationToken::new(),
+            applying: None,
         }
     }
 
     async fn run(&self, sql: &str) -> Result<QueryOutcome> {
-        execute(&self.service, self.request(sql)).await
+        execute(&self.service, self.request(sql))
+            .await?
+            .to_the_end()
     }
 
     /// The rows of the last statement, cells between bars.
