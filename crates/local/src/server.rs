@@ -173,8 +173,8 @@ impl LocalBigQuery {
         &self.service
     }
 
-    /// Stops accepting, lets what runs finish for a few seconds, and returns. Unless
-    /// something ran longer, a data directory may then be used again.
+    /// Stops accepting, lets what runs finish for a few seconds, and returns. A data
+    /// directory may then be used again.
     pub async fn shutdown(mut self) {
         self.stop.cancel();
         let tasks = std::mem::take(&mut self.tasks);
@@ -188,6 +188,7 @@ impl LocalBigQuery {
             tracing::warn!("requests still ran {DRAIN:?} after the stop and were cut off");
             aborts.iter().for_each(tokio::task::AbortHandle::abort);
         }
+        self.service.store.close();
     }
 }
 

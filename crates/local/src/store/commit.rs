@@ -177,6 +177,15 @@ impl Store {
         })
     }
 
+    /// Takes no more changes. Another program may then use the directory; what is in
+    /// memory can still be read.
+    pub fn close(&self) {
+        if let Some(disk) = &self.disk {
+            let _last = self.last_commit.lock();
+            blocking(|| disk.close());
+        }
+    }
+
     fn planned<R>(
         &self,
         plan: impl FnOnce(&State) -> Result<(Vec<Mutation>, R)>,

@@ -93,8 +93,8 @@ fn numbered(name: &OsStr, prefix: &str, suffix: &str) -> Option<u64> {
 #[derive(Debug)]
 pub(super) struct Disk {
     directory: PathBuf,
-    /// Locked until the program ends.
-    _lock: File,
+    /// Locked until [`Disk::close`] or the end of the program.
+    lock: File,
     next_file: AtomicU64,
     current: Mutex<Current>,
     synced: Mutex<Synced>,
@@ -187,7 +187,7 @@ impl Disk {
         let handle = Arc::new(journal.handle()?);
         let disk = Self {
             directory: directory.to_path_buf(),
-            _lock: lock,
+            lock,
             next_file: AtomicU64::new(next_file),
             current: Mutex::new(Current {
                 number,
@@ -252,6 +252,7 @@ impl Disk {
 
     /// Writes one file of rows, durably.
     fn write_rows(&self, write: impl FnOnce(&mut File) -> io::Result<()>) -> Result<Arc<DataFile>> {
+        self.check()?;
         let number = self.next_file.fetch_add(1, Ordering::SeqCst);
         let rows = self.directory.join(ROWS);
         let path = rows.join(file_name(number));
@@ -322,6 +323,19 @@ impl Disk {
                 Err(e) => synced.broken = Some(e.to_string()),
             }
             self.turn.notify_all();
+        }
+    }
+
+    /// Takes no more changes, and lets another server use the directory. Nobody may
+    /// append meanwhile.
+    pub(super) fn close(&self) {
+        let changes = self.newest();
+        if let Err(error) = self.sync(changes) {
+            tracing::error!("the data directory is closed: {error}");
+        }
+        self.synced.lock().broken = Some("it was closed".into());
+        if let Err(error) = self.lock.unlock() {
+            tracing::error!("the data directory stays locked: {error}");
         }
     }
 
