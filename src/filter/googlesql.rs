@@ -564,8 +564,9 @@ mod printed {
             (0..DAY_MICROS).prop_filter_map("a time", Literal::time),
             (MIN_MICROS..=MAX_MICROS).prop_filter_map("in range", Literal::datetime),
             (MIN_MICROS..=MAX_MICROS).prop_filter_map("in range", Literal::timestamp),
-            any::<i128>()
-                .prop_filter_map("38 digits", |units| Literal::numeric(i256::from_i128(units))),
+            any::<i128>().prop_filter_map("38 digits", |units| Literal::numeric(i256::from_i128(
+                units
+            ))),
             any::<(u128, i128)>()
                 .prop_map(|(low, high)| Literal::bignumeric(i256::from_parts(low, high))),
         ]

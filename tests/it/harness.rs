@@ -6,6 +6,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use bigquery_local::faults::Rule;
+use bigquery_local::grpc::SessionRecord;
 use bigquery_local::{LocalBigQuery, LocalOptions};
 use datafusion::arrow::array::RecordBatch;
 use datafusion::arrow::util::pretty::pretty_format_batches;
@@ -84,6 +85,23 @@ impl Server {
     /// A session with the catalog `bq`, and `partitions` target partitions.
     pub(crate) fn session(&self, partitions: usize) -> SessionContext {
         self.session_with(SessionConfig::new().with_target_partitions(partitions))
+    }
+
+    /// A session with further options for the catalog `bq`.
+    pub(crate) fn session_saying<const N: usize>(
+        &self,
+        options: [(&str, &str); N],
+    ) -> SessionContext {
+        let more = RawOptions::from_pairs(options).unwrap();
+        let builder = SessionStateBuilder::new_with_default_features();
+        let options = self.options().or_defaults(&more);
+        let state = with_bigquery(builder, options).unwrap().build();
+        SessionContext::new_with_state(state)
+    }
+
+    /// What the server was asked for in read sessions, oldest first.
+    pub(crate) fn sessions(&self) -> Vec<SessionRecord> {
+        self.local.service().read_log()
     }
 
     pub(crate) fn session_with(&self, config: SessionConfig) -> SessionContext {

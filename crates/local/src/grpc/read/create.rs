@@ -10,6 +10,7 @@ use super::avro::DisplayNames;
 use super::blocks;
 use super::format::{Format, ResponseCompression};
 use super::log::SessionRecord;
+use super::picoseconds::{Finer, Refinement};
 use super::projection::Projection;
 use super::registry::{LIFETIME_MICROS, Session};
 use super::snapshot;
@@ -24,7 +25,7 @@ use crate::grpc::proto::{
     ArrowSerializationOptions, AvroSerializationOptions, CreateReadSessionRequest, DataFormat,
     ReadSession, ReadStream,
 };
-use crate::schema::{Field, FieldType, TableSchema, adapt_batch, logical_bytes};
+use crate::schema::{TableSchema, adapt_batch, logical_bytes};
 use crate::server::Service;
 use crate::store::{Snapshot, TableKind, TableMeta, TableRef};
 
@@ -294,8 +295,16 @@ fn format(
                     "request failed: Arrow buffer compression and response compression cannot be set together",
                 ));
             }
-            check_picoseconds(arrow.picos_timestamp_precision, &projection.schema.fields)?;
-            Ok(Format::arrow(&projection.arrow, buffers, response)?)
+            let refinement = match finer(arrow.picos_timestamp_precision)? {
+                Some(finer) => Refinement::of(&projection.schema, finer),
+                None => None,
+            };
+            Ok(Format::arrow(
+                &projection.arrow,
+                refinement,
+                buffers,
+                response,
+            )?)
         }
         DataFormat::Avro | DataFormat::Unspecified => {
             let avro = match &options.output_format_serialization_options {
@@ -304,7 +313,7 @@ fn format(
                     AvroSerializationOptions::default()
                 }
             };
-            check_picoseconds(avro.picos_timestamp_precision, &projection.schema.fields)?;
+            check_avro(avro.picos_timestamp_precision, &projection.schema)?;
             let names = if avro.enable_display_name_attribute {
                 DisplayNames::On
             } else {
@@ -315,24 +324,28 @@ fn format(
     }
 }
 
-/// TIMESTAMP(12) is kept in microseconds here, so finer output is refused rather
-/// than padded.
-fn check_picoseconds(precision: i32, fields: &[Field]) -> Result<(), Status> {
-    fn has_picoseconds(field: &Field) -> bool {
-        (field.field_type == FieldType::Timestamp && field.timestamp_precision == Some(12))
-            || field.fields().iter().any(has_picoseconds)
-    }
-    let finer = matches!(
-        PicosTimestampPrecision::try_from(precision),
-        Ok(PicosTimestampPrecision::TimestampPrecisionNanos
-            | PicosTimestampPrecision::TimestampPrecisionPicos)
-    );
-    match fields.iter().find(|f| has_picoseconds(f)) {
-        Some(field) if finer => Err(Status::unimplemented(format!(
-            "TIMESTAMP(12) finer than microseconds (column {}) is not supported by bigquery-local",
-            field.name
+/// The form of TIMESTAMP(12) columns that is asked for; none for microseconds.
+fn finer(precision: i32) -> Result<Option<Finer>, Status> {
+    match PicosTimestampPrecision::try_from(precision) {
+        Ok(
+            PicosTimestampPrecision::Unspecified
+            | PicosTimestampPrecision::TimestampPrecisionMicros,
+        ) => Ok(None),
+        Ok(PicosTimestampPrecision::TimestampPrecisionNanos) => Ok(Some(Finer::Nanos)),
+        Ok(PicosTimestampPrecision::TimestampPrecisionPicos) => Ok(Some(Finer::Picos)),
+        Err(e) => Err(Status::invalid_argument(format!(
+            "request failed: unknown picos_timestamp_precision: {e}"
         ))),
-        _ => Ok(()),
+    }
+}
+
+/// Avro in a finer form than microseconds is refused.
+fn check_avro(precision: i32, fields: &TableSchema) -> Result<(), Status> {
+    match finer(precision)?.and_then(|finer| Refinement::of(fields, finer)) {
+        Some(_) => Err(Status::unimplemented(
+            "TIMESTAMP(12) finer than microseconds in Avro is not supported by bigquery-local",
+        )),
+        None => Ok(()),
     }
 }
 

@@ -11,6 +11,7 @@ use arrow::ipc::writer::{
 use bytes::Bytes;
 
 use super::avro::{self, DisplayNames};
+use super::picoseconds::Refinement;
 use crate::error::{Result, ServiceError};
 use crate::grpc::proto;
 use crate::grpc::proto::read_rows_response;
@@ -32,6 +33,7 @@ enum Encoding {
         /// The schema as an IPC message.
         schema: Bytes,
         buffers: Option<CompressionType>,
+        refinement: Option<Refinement>,
     },
     Avro {
         /// The schema as JSON.
@@ -55,12 +57,17 @@ fn ipc_options(buffers: Option<CompressionType>) -> Result<IpcWriteOptions> {
 }
 
 impl Format {
-    /// Arrow IPC messages of `schema`.
+    /// Arrow IPC messages of `schema`, or of what `refinement` makes of it.
     pub(super) fn arrow(
         schema: &Schema,
+        refinement: Option<Refinement>,
         buffers: Option<CompressionType>,
         response: ResponseCompression,
     ) -> Result<Self> {
+        let schema = match &refinement {
+            Some(refinement) => refinement.schema(),
+            None => schema,
+        };
         let encoded = IpcDataGenerator::default().schema_to_bytes_with_dictionary_tracker(
             schema,
             &mut DictionaryTracker::new(false),
@@ -73,6 +80,7 @@ impl Format {
             encoding: Encoding::Arrow {
                 schema: bytes.into(),
                 buffers,
+                refinement,
             },
             response,
         })
@@ -118,7 +126,16 @@ impl Format {
     /// The payload of a message that holds `batch`.
     pub(super) fn encode(&self, batch: &RecordBatch) -> Result<Vec<u8>> {
         match &self.encoding {
-            Encoding::Arrow { buffers, .. } => encode_arrow(batch, *buffers),
+            Encoding::Arrow {
+                buffers,
+                refinement: None,
+                ..
+            } => encode_arrow(batch, *buffers),
+            Encoding::Arrow {
+                buffers,
+                refinement: Some(refinement),
+                ..
+            } => encode_arrow(&refinement.apply(batch)?, *buffers),
             Encoding::Avro { table, .. } => avro::encode(table, batch),
         }
     }
