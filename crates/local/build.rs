@@ -67,6 +67,7 @@ fn main() {
                 "AppendRowsRequest",
                 "AppendRowsResponse",
             )
+            .input_type("crate::grpc::write::request::AppendRequest")
             .client_streaming()
             .server_streaming()
             .build(),

@@ -32,6 +32,9 @@ struct Arguments {
     /// Storage Read splits tables into streams of about this many bytes
     #[arg(long, value_name = "BYTES", default_value_t = LocalOptions::default().stream_bytes)]
     stream_bytes: usize,
+    /// AppendRows requests above this many bytes are refused
+    #[arg(long, value_name = "BYTES", default_value_t = LocalOptions::default().append_request_bytes)]
+    append_request_bytes: usize,
     /// Directory in which datasets, tables and rows are kept. Without it they are
     /// gone when the program ends
     #[arg(long, value_name = "DIR")]
@@ -100,6 +103,7 @@ async fn run(arguments: Arguments) -> io::Result<()> {
         },
         project: arguments.project,
         stream_bytes: arguments.stream_bytes,
+        append_request_bytes: arguments.append_request_bytes,
         data: arguments.data,
     })
     .await

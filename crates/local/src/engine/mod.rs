@@ -7,7 +7,9 @@ mod request;
 mod reserved;
 pub mod restriction;
 
-pub use query::{column_default, execute, has_function, is_temporary, view_schema};
+pub use query::{
+    column_default, column_defaults, execute, has_function, is_temporary, view_schema,
+};
 pub use request::{
     Applying, DdlOutcome, DmlStats, QueryOutcome, QueryParameter, QueryRequest, StatementOutcome,
 };

@@ -3,12 +3,11 @@
 mod read;
 mod serve;
 pub(crate) mod status;
-mod write;
+pub(crate) mod write;
 
 pub use read::{Clock, ReadSessions, SessionRecord};
 pub use serve::serve;
 pub(crate) use serve::services;
-pub use write::WriteStreams;
 
 /// Google's messages.
 pub(crate) mod proto {

@@ -161,8 +161,8 @@ fn adapt_columns(
         .collect()
 }
 
-/// The values of a column that did not exist when the rows were written.
-fn absent(field: &ArrowField, rows: usize) -> ArrayRef {
+/// The values of a column that rows do not have: NULL, or empty lists.
+pub fn absent(field: &ArrowField, rows: usize) -> ArrayRef {
     match field.data_type() {
         DataType::List(item) => Arc::new(ListArray::new(
             Arc::clone(item),

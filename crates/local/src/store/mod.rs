@@ -19,9 +19,11 @@ mod routine;
 mod segment;
 mod state;
 mod table;
+mod write_stream;
 
 pub use commit::{Store, StoreOptions};
 pub use dataset::{Dataset, fresh_etag};
+pub(crate) use disk::blocking;
 pub use job_record::{JobRecord, JobStage};
 pub use mutation::Mutation;
 pub use partition::{Granularity, Partition, Partitioning};
@@ -35,6 +37,7 @@ pub use table::{
     ClusteringSpec, RangePartitioning, Snapshot, Table, TableKind, TableMeta, TimePartitioning,
     View,
 };
+pub use write_stream::{StreamKind, StreamMeta, WriteStream};
 
 #[cfg(test)]
 mod tests;

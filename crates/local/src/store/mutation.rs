@@ -6,6 +6,7 @@ use super::reference::{DatasetRef, JobRef, TableRef};
 use super::routine::{Routine, RoutineRef};
 use super::segment::Segment;
 use super::table::TableMeta;
+use super::write_stream::StreamMeta;
 
 /// One step of a change. A change is a list of these, applied as a whole.
 #[derive(Debug)]
@@ -41,6 +42,13 @@ pub enum Mutation {
     PutJob(JobRef, JobRecord),
     /// Forgets a job.
     DropJob(JobRef),
+    /// Creates a write stream or replaces its state; what it holds stays.
+    PutStream(String, StreamMeta),
+    /// Puts rows in the place of so many segments that a write stream holds, from a
+    /// position on.
+    SpliceStream(String, usize, usize, Vec<Segment>),
+    /// Forgets a write stream and what it holds.
+    DropStream(String),
 }
 
 impl Mutation {
@@ -49,7 +57,8 @@ impl Mutation {
         match self {
             Mutation::Append(_, segments)
             | Mutation::Replace(_, segments)
-            | Mutation::ReplacePartitions(_, _, segments) => Some(segments),
+            | Mutation::ReplacePartitions(_, _, segments)
+            | Mutation::SpliceStream(_, _, _, segments) => Some(segments),
             Mutation::PutDataset(..)
             | Mutation::DropDataset(_)
             | Mutation::PutTable(..)
@@ -59,7 +68,9 @@ impl Mutation {
             | Mutation::PutRoutine(..)
             | Mutation::DropRoutine(_)
             | Mutation::PutJob(..)
-            | Mutation::DropJob(_) => None,
+            | Mutation::DropJob(_)
+            | Mutation::PutStream(..)
+            | Mutation::DropStream(_) => None,
         }
     }
 }

@@ -12,6 +12,7 @@ use super::reference::{DatasetRef, JobRef, TableRef};
 use super::routine::{Routine, RoutineRef, Routines};
 use super::segment::Segment;
 use super::table::Table;
+use super::write_stream::WriteStream;
 use crate::error::{Reason, Result, ServiceError};
 
 /// Datasets and tables of every project.
@@ -21,6 +22,8 @@ pub struct State {
     tables: BTreeMap<TableRef, Arc<Table>>,
     routines: Routines,
     jobs: JobRecords,
+    /// Write streams by their whole name.
+    streams: BTreeMap<String, WriteStream>,
     incarnations: u64,
     /// Segments that tables have ever had; each gets the next number as its id.
     segments: u64,
@@ -111,11 +114,22 @@ impl State {
         self.jobs.all()
     }
 
+    /// A write stream, by its whole name.
+    pub fn stream(&self, name: &str) -> Option<&WriteStream> {
+        self.streams.get(name)
+    }
+
+    /// All write streams, by name.
+    pub fn streams(&self) -> impl Iterator<Item = (&str, &WriteStream)> {
+        self.streams.iter().map(|(name, s)| (name.as_str(), s))
+    }
+
     /// Refuses a change that names a table which neither exists nor is made by it,
     /// so that applying cannot fail half-way.
     pub(super) fn check(&self, mutations: &[Mutation]) -> Result<()> {
         let mut known: BTreeMap<&TableRef, bool> = BTreeMap::new();
         let mut dropped: Vec<&DatasetRef> = Vec::new();
+        let mut made: Vec<&str> = Vec::new();
         for mutation in mutations {
             match mutation {
                 Mutation::PutTable(reference, _) => {
@@ -155,7 +169,14 @@ impl State {
                 | Mutation::PutRoutine(..)
                 | Mutation::DropRoutine(_)
                 | Mutation::PutJob(..)
-                | Mutation::DropJob(_) => {}
+                | Mutation::DropJob(_)
+                | Mutation::DropStream(_) => {}
+                Mutation::PutStream(name, _) => made.push(name),
+                Mutation::SpliceStream(name, ..) => {
+                    if !made.contains(&name.as_str()) && !self.streams.contains_key(name) {
+                        return Err(ServiceError::not_found(format_args!("Stream {name}")));
+                    }
+                }
             }
         }
         Ok(())
@@ -177,13 +198,16 @@ impl State {
                 self.datasets.remove(&reference);
                 self.routines.remove_dataset(&reference);
                 let mut gone = Vec::new();
+                let mut incarnations = Vec::new();
                 self.tables.retain(|r, table| {
                     let stays = r.dataset_ref() != reference;
                     if !stays {
                         gone.extend(table.segments());
+                        incarnations.push(table.incarnation());
                     }
                     stays
                 });
+                gone.extend(self.empty_streams(&incarnations));
                 gone
             }
             Mutation::PutTable(reference, meta) => {
@@ -201,14 +225,14 @@ impl State {
                         let table = Table::new(reference.clone(), self.incarnations, *meta, now);
                         self.tables
                             .insert(reference, Arc::new(table))
-                            .map_or_else(Vec::new, |expired| expired.segments())
+                            .map_or_else(Vec::new, |expired| self.left_by(&expired))
                     }
                 }
             }
             Mutation::DropTable(reference) => self
                 .tables
                 .remove(&reference)
-                .map_or_else(Vec::new, |table| table.segments()),
+                .map_or_else(Vec::new, |table| self.left_by(&table)),
             Mutation::Append(reference, segments) => {
                 self.append(&reference, segments, now, &|_| false);
                 Vec::new()
@@ -252,7 +276,40 @@ impl State {
                 self.jobs.remove(&reference);
                 Vec::new()
             }
+            Mutation::PutStream(name, meta) => {
+                match self.streams.get_mut(&name) {
+                    Some(stream) => stream.put_meta(meta),
+                    None => {
+                        self.streams.insert(name, WriteStream::new(meta));
+                    }
+                }
+                Vec::new()
+            }
+            Mutation::SpliceStream(name, at, gone, segments) => self
+                .streams
+                .get_mut(&name)
+                .map_or_else(Vec::new, |stream| stream.splice(at, gone, segments)),
+            Mutation::DropStream(name) => self
+                .streams
+                .remove(&name)
+                .map_or_else(Vec::new, |mut stream| stream.empty()),
         }
+    }
+
+    /// The segments of a table that is gone and of its write streams.
+    fn left_by(&mut self, table: &Table) -> Vec<Arc<Segment>> {
+        let mut gone = table.segments();
+        gone.extend(self.empty_streams(&[table.incarnation()]));
+        gone
+    }
+
+    /// Takes away what the write streams of tables hold.
+    fn empty_streams(&mut self, incarnations: &[u64]) -> Vec<Arc<Segment>> {
+        self.streams
+            .values_mut()
+            .filter(|stream| incarnations.contains(&stream.meta().incarnation))
+            .flat_map(WriteStream::empty)
+            .collect()
     }
 
     /// Ends the life of the segments that `gone` picks and adds others.
@@ -278,7 +335,11 @@ impl State {
 
     /// Every segment of every table, whenever it was live.
     pub(super) fn segments(&self) -> impl Iterator<Item = Arc<Segment>> {
-        self.tables.values().flat_map(|table| table.segments())
+        let held = self.streams.values().flat_map(|s| s.held().iter().cloned());
+        self.tables
+            .values()
+            .flat_map(|table| table.segments())
+            .chain(held)
     }
 
     /// The state in the form in which it is written.
@@ -307,6 +368,11 @@ impl State {
                 .map(|(reference, routine)| (reference.clone(), Routine::clone(routine)))
                 .collect(),
             jobs: self.jobs.all().cloned().collect(),
+            streams: self
+                .streams
+                .iter()
+                .map(|(name, stream)| stream.image(name, store))
+                .collect::<Result<_>>()?,
         })
     }
 
@@ -334,6 +400,10 @@ impl State {
             state
                 .tables
                 .insert(table.reference().clone(), Arc::new(table));
+        }
+        for stream in image.streams {
+            let loaded = WriteStream::from_image(&stream, load)?;
+            state.streams.insert(stream.name, loaded);
         }
         Ok(state)
     }

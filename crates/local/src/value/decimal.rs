@@ -159,6 +159,31 @@ fn power(exponent: usize) -> i256 {
     value
 }
 
+/// An integer that is scaled by 10^`from`, scaled by 10^`to`; `None` when it does not
+/// fit 256 bits, or has digits that `excess` refuses.
+pub fn rescaled(value: i256, from: u8, to: u8, excess: Excess) -> Option<i256> {
+    if to >= from {
+        return value.checked_mul(power(usize::from((to - from).min(76))));
+    }
+    let unit = power(usize::from((from - to).min(76)));
+    let (whole, rest) = (value.checked_div(unit)?, value.checked_rem(unit)?);
+    let doubled = rest.checked_abs()?.checked_mul(i256::from_i128(2));
+    let order = doubled.map_or(std::cmp::Ordering::Greater, |doubled| doubled.cmp(&unit));
+    let odd = whole.checked_rem(i256::from_i128(2))? != i256::ZERO;
+    let away = match (excess, order) {
+        (Excess::Refuse, _) => return (rest == i256::ZERO).then_some(whole),
+        (_, std::cmp::Ordering::Greater) => true,
+        (_, std::cmp::Ordering::Less) => false,
+        (Excess::RoundHalfEven, std::cmp::Ordering::Equal) => odd,
+        (Excess::Round, std::cmp::Ordering::Equal) => true,
+    };
+    match (away, value < i256::ZERO) {
+        (false, _) => Some(whole),
+        (true, false) => whole.checked_add(i256::ONE),
+        (true, true) => whole.checked_sub(i256::ONE),
+    }
+}
+
 /// Whether a scaled integer has at most `precision` digits (below 77).
 pub fn digits_at_most(value: i256, precision: u8) -> bool {
     let bound = power(usize::from(precision.min(76)));
@@ -222,6 +247,32 @@ fn write_digits(digits: &str, scale: u32, out: &mut String) {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn another_scale_rounds_as_it_is_told() {
+        let scaled =
+            |v: i128, excess| rescaled(i256::from_i128(v), 3, 1, excess).and_then(i256::to_i128);
+        for (value, half_up, half_even) in [
+            (1_249, 12, 12),
+            (1_250, 13, 12),
+            (1_350, 14, 14),
+            (-1_250, -13, -12),
+            (-1_251, -13, -13),
+            (49, 0, 0),
+        ] {
+            assert_eq!(scaled(value, Excess::Round), Some(half_up), "{value}");
+            assert_eq!(
+                scaled(value, Excess::RoundHalfEven),
+                Some(half_even),
+                "{value}"
+            );
+        }
+        assert_eq!(scaled(1_250, Excess::Refuse), None);
+        assert_eq!(scaled(1_200, Excess::Refuse), Some(12));
+        let up = rescaled(i256::from_i128(-7), 0, 2, Excess::Refuse);
+        assert_eq!(up.and_then(i256::to_i128), Some(-700));
+        assert_eq!(rescaled(i256::MAX, 0, 1, Excess::Round), None);
+    }
 
     fn numeric(text: &str) -> String {
         let mut s = String::new();

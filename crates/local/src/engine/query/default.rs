@@ -31,6 +31,39 @@ pub async fn column_default(service: &Arc<Service>, field: &Field) -> Result<Cel
     .await
 }
 
+/// Evaluates the default of a column for so many rows: one value for all of them, or
+/// one for each when it is another every time.
+pub async fn column_defaults(
+    service: &Arc<Service>,
+    field: &Field,
+    rows: usize,
+) -> Result<Vec<Cell>> {
+    let (service, field) = (Arc::clone(service), field.clone());
+    super::on_own_thread(move || {
+        let env = Env::new(service, context(), String::new(), "US".into(), None);
+        let arrow = arrow_field(&field);
+        let text = field.default_value_expression.as_deref().unwrap_or("");
+        let rows = if varies(text) { rows } else { 1 };
+        (0..rows)
+            .map(|_| {
+                let value = default_value(&env, &field)?;
+                let array = value.value.to_array().map_err(service_error)?;
+                cell(&to_field(&array, &arrow)?, &field)
+            })
+            .collect()
+    })
+    .await
+}
+
+/// Whether an expression calls a function that answers something else every time.
+/// A text that only looks like it costs time and is right all the same.
+fn varies(text: &str) -> bool {
+    let text = text.to_ascii_uppercase();
+    ["GENERATE_UUID", "RAND"]
+        .iter()
+        .any(|name| text.contains(name))
+}
+
 /// The default of a column as a constant of its type; NULL without one.
 pub(super) fn default_value(env: &Env, field: &Field) -> Result<Constant> {
     let Some(text) = &field.default_value_expression else {

@@ -47,7 +47,7 @@ use crate::error::{Result, ServiceError};
 use crate::schema::TableSchema;
 use crate::server::Service;
 
-pub use default::column_default;
+pub use default::{column_default, column_defaults};
 pub use env::is_temporary;
 pub use routines::has_function;
 

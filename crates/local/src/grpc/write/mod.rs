@@ -1,27 +1,43 @@
 //! `BigQueryWrite`: write streams of tables.
 //!
-//! Streams can be created, looked at, finalized, flushed and committed as the
-//! service does (sections 3.1 to 3.4 of the service reference); `AppendRows` is
-//! refused, so a stream's end stays at offset 0.
+//! | module | what |
+//! |---|---|
+//! | [`connection`] | AppendRows: requests in order, what sticks between them |
+//! | [`request`] | its request, with rows left as bytes |
+//! | [`plan`], [`proto`] | rows into Arrow columns |
+//! | [`rows`] | defaults |
+//! | [`apply`] | rows into the table or the stream |
+//! | [`streams`] | the other calls |
 
+mod apply;
+mod connection;
 mod errors;
+mod name;
+mod plan;
+mod proto;
+pub(crate) mod request;
+mod rows;
 mod schema;
 mod streams;
 
 use std::sync::Arc;
 
+use tokio::sync::mpsc;
+use tokio_stream::wrappers::ReceiverStream;
 use tonic::{Request, Response, Status, Streaming};
 
-pub use streams::WriteStreams;
-
+use self::connection::Connection;
+use self::request::AppendRequest;
 use super::generated::big_query_write_server::BigQueryWrite;
 use super::proto::{
-    AppendRowsRequest, AppendRowsResponse, BatchCommitWriteStreamsRequest,
-    BatchCommitWriteStreamsResponse, CreateWriteStreamRequest, FinalizeWriteStreamRequest,
-    FinalizeWriteStreamResponse, FlushRowsRequest, FlushRowsResponse, GetWriteStreamRequest,
-    WriteStream,
+    AppendRowsResponse, BatchCommitWriteStreamsRequest, BatchCommitWriteStreamsResponse,
+    CreateWriteStreamRequest, FinalizeWriteStreamRequest, FinalizeWriteStreamResponse,
+    FlushRowsRequest, FlushRowsResponse, GetWriteStreamRequest, WriteStream,
 };
 use crate::server::Service;
+
+/// Responses that wait for a slow client at most; then its requests wait too.
+const RESPONSES: usize = 64;
 
 /// The service over a server's state.
 #[derive(Debug)]
@@ -42,61 +58,59 @@ impl BigQueryWrite for WriteService {
         &self,
         request: Request<CreateWriteStreamRequest>,
     ) -> Result<Response<WriteStream>, Status> {
-        self.service
-            .write
-            .create(&self.service.store, &request.into_inner())
-            .map(Response::new)
+        streams::create(&self.service.store, &request.into_inner()).map(Response::new)
     }
 
-    type AppendRowsStream = tokio_stream::Empty<Result<AppendRowsResponse, Status>>;
+    type AppendRowsStream = ReceiverStream<Result<AppendRowsResponse, Status>>;
 
     async fn append_rows(
         &self,
-        _request: Request<Streaming<AppendRowsRequest>>,
+        request: Request<Streaming<AppendRequest>>,
     ) -> Result<Response<Self::AppendRowsStream>, Status> {
-        Err(Status::unimplemented(
-            "AppendRows is not supported by bigquery-local; load the rows with a load job, \
-             tabledata.insertAll or INSERT",
-        ))
+        let mut requests = request.into_inner();
+        let (answers, receiver) = mpsc::channel(RESPONSES);
+        let mut connection = Connection::new(Arc::clone(&self.service));
+        tokio::spawn(async move {
+            loop {
+                let answer = match requests.message().await {
+                    Ok(None) => return,
+                    Ok(Some(request)) => connection.request(request).await,
+                    Err(status) => Err(status),
+                };
+                let ends = answer.is_err();
+                if answers.send(answer).await.is_err() || ends {
+                    return;
+                }
+            }
+        });
+        Ok(Response::new(ReceiverStream::new(receiver)))
     }
 
     async fn get_write_stream(
         &self,
         request: Request<GetWriteStreamRequest>,
     ) -> Result<Response<WriteStream>, Status> {
-        self.service
-            .write
-            .get(&self.service.store, &request.into_inner())
-            .map(Response::new)
+        streams::get(&self.service.store, &request.into_inner()).map(Response::new)
     }
 
     async fn finalize_write_stream(
         &self,
         request: Request<FinalizeWriteStreamRequest>,
     ) -> Result<Response<FinalizeWriteStreamResponse>, Status> {
-        self.service
-            .write
-            .finalize(&self.service.store, &request.into_inner())
-            .map(Response::new)
+        streams::finalize(&self.service.store, &request.into_inner()).map(Response::new)
     }
 
     async fn batch_commit_write_streams(
         &self,
         request: Request<BatchCommitWriteStreamsRequest>,
     ) -> Result<Response<BatchCommitWriteStreamsResponse>, Status> {
-        self.service
-            .write
-            .batch_commit(&self.service.store, &request.into_inner())
-            .map(Response::new)
+        streams::batch_commit(&self.service.store, &request.into_inner()).map(Response::new)
     }
 
     async fn flush_rows(
         &self,
         request: Request<FlushRowsRequest>,
     ) -> Result<Response<FlushRowsResponse>, Status> {
-        self.service
-            .write
-            .flush(&self.service.store, &request.into_inner())
-            .map(Response::new)
+        streams::flush(&self.service.store, &request.into_inner()).map(Response::new)
     }
 }

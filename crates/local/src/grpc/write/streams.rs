@@ -1,13 +1,15 @@
-//! The write streams that clients made, and what may be done with each kind.
+//! Everything that is asked of write streams but appending: making them, looking at
+//! them, ending them, and making their rows visible.
 
-use std::collections::HashMap;
 use std::sync::Arc;
 
-use parking_lot::Mutex;
 use prost_types::Timestamp;
 use tonic::Status;
 
-use super::errors::{beyond_end, detail, invalid_name, malformed, masked, not_found, refused};
+use super::errors::{
+    already_flushed, beyond_end, detail, failed, finalized, malformed, not_found, wrong_kind,
+};
+use super::name::{DEFAULT_STREAM, Name, live, native_table};
 use super::schema::table_schema;
 use crate::grpc::proto::storage_error::StorageErrorCode;
 use crate::grpc::proto::write_stream::Type;
@@ -16,228 +18,286 @@ use crate::grpc::proto::{
     FinalizeWriteStreamRequest, FinalizeWriteStreamResponse, FlushRowsRequest, FlushRowsResponse,
     GetWriteStreamRequest, StorageError, WriteStream, WriteStreamView,
 };
-use crate::store::{Store, Table, TableKind, TableRef, micros_now};
+use crate::store::{
+    Mutation, Segment, State, Store, StreamKind, StreamMeta, Table, TableRef, micros_now,
+};
 
 /// The service's limit on streams of one commit.
 const MAX_COMMITTED_STREAMS: usize = 10_000;
 
-const DEFAULT_STREAM: &str = "_default";
-
-/// What an application-created stream has been through.
-#[derive(Debug, Clone)]
-struct Stream {
-    kind: Type,
-    /// Tells the stream's table from another that got the same name later.
-    incarnation: u64,
-    /// Microseconds since the epoch.
-    created: i64,
-    /// Offset that the next row would get.
-    end: i64,
-    finalized: bool,
-    /// When a PENDING stream was committed, in microseconds since the epoch.
-    committed: Option<i64>,
-}
-
-/// A stream's name, taken apart.
-enum Name {
-    /// The default stream of a table.
-    Default(TableRef),
-    /// A stream that CreateWriteStream made, or never did.
-    Created(TableRef),
-}
-
-/// All write streams of a server, by name.
-#[derive(Debug, Default)]
-pub struct WriteStreams {
-    streams: Mutex<HashMap<String, Stream>>,
-}
-
-impl WriteStreams {
-    /// CreateWriteStream.
-    pub(super) fn create(
-        &self,
-        store: &Store,
-        request: &CreateWriteStreamRequest,
-    ) -> Result<WriteStream, Status> {
-        let reference = TableRef::from_path(&request.parent).ok_or_else(malformed)?;
-        let kind = request
-            .write_stream
-            .as_ref()
-            .and_then(|stream| Type::try_from(stream.r#type).ok())
-            .filter(|kind| *kind != Type::Unspecified)
-            .ok_or_else(|| {
-                Status::invalid_argument("write_stream.type must be COMMITTED, PENDING or BUFFERED")
-            })?;
-        let table = native_table(store, &reference, "TABLES_UPDATE_DATA")?;
-        let name = format!(
-            "{}/streams/{}",
-            request.parent,
-            uuid::Uuid::new_v4().simple()
-        );
-        let stream = Stream {
+/// CreateWriteStream.
+pub(super) fn create(
+    store: &Store,
+    request: &CreateWriteStreamRequest,
+) -> Result<WriteStream, Status> {
+    let reference = TableRef::from_path(&request.parent).ok_or_else(malformed)?;
+    let kind = request
+        .write_stream
+        .as_ref()
+        .and_then(|stream| match Type::try_from(stream.r#type) {
+            Ok(Type::Committed) => Some(StreamKind::Committed),
+            Ok(Type::Pending) => Some(StreamKind::Pending),
+            Ok(Type::Buffered) => Some(StreamKind::Buffered),
+            Ok(Type::Unspecified) | Err(_) => None,
+        })
+        .ok_or_else(|| {
+            Status::invalid_argument("write_stream.type must be COMMITTED, PENDING or BUFFERED")
+        })?;
+    let id = uuid::Uuid::new_v4().simple();
+    let name = format!("{}/streams/{id}", request.parent);
+    change(store, |state| {
+        let table = native_table(state, &reference, "TABLES_UPDATE_DATA")?;
+        let meta = StreamMeta {
             kind,
+            table: reference.clone(),
             incarnation: table.incarnation(),
             created: micros_now(),
             end: 0,
+            visible: 0,
             finalized: false,
             committed: None,
         };
         let answer = WriteStream {
             table_schema: Some(table_schema(&table.meta().schema)),
-            ..describe(&name, &stream)
+            ..describe(&name, &meta)
         };
-        self.streams.lock().insert(name, stream);
-        Ok(answer)
-    }
+        Ok((vec![Mutation::PutStream(name.clone(), meta)], answer))
+    })
+}
 
-    /// GetWriteStream.
-    pub(super) fn get(
-        &self,
-        store: &Store,
-        request: &GetWriteStreamRequest,
-    ) -> Result<WriteStream, Status> {
-        let (table, mut answer) = match parse(&request.name).ok_or_else(malformed)? {
-            Name::Default(reference) => {
-                let table = native_table(store, &reference, "TABLES_GET")?;
-                let answer = WriteStream {
-                    name: format!("{}/streams/{DEFAULT_STREAM}", reference.path()),
-                    r#type: Type::Committed.into(),
-                    create_time: Some(timestamp(table.created())),
-                    ..WriteStream::default()
-                };
-                (table, answer)
-            }
-            Name::Created(reference) => {
-                let table = native_table(store, &reference, "TABLES_GET")?;
-                let streams = self.streams.lock();
-                let stream = live(&streams, &request.name, &table)?;
-                (Arc::clone(&table), describe(&request.name, stream))
-            }
+/// GetWriteStream.
+pub(super) fn get(store: &Store, request: &GetWriteStreamRequest) -> Result<WriteStream, Status> {
+    let name = Name::parse(&request.name).ok_or_else(malformed)?;
+    let (table, mut answer) = store.read(|state| {
+        let table = native_table(state, name.table(), "TABLES_GET")?;
+        let answer = match &name {
+            Name::Default(reference) => WriteStream {
+                name: format!("{}/streams/{DEFAULT_STREAM}", reference.path()),
+                r#type: Type::Committed.into(),
+                create_time: Some(timestamp(table.created())),
+                ..WriteStream::default()
+            },
+            Name::Created(_) => describe(&request.name, live(state, &request.name, &table)?.meta()),
         };
-        let meta = table.meta();
-        answer.location = meta.location.to_ascii_lowercase();
-        if request.view == i32::from(WriteStreamView::Full) {
-            answer.table_schema = Some(table_schema(&meta.schema));
+        Ok::<_, Status>((table, answer))
+    })?;
+    let meta = table.meta();
+    answer.location = meta.location.to_ascii_lowercase();
+    if request.view == i32::from(WriteStreamView::Full) {
+        answer.table_schema = Some(table_schema(&meta.schema));
+    }
+    Ok(answer)
+}
+
+/// FinalizeWriteStream. Finalizing again is harmless.
+pub(super) fn finalize(
+    store: &Store,
+    request: &FinalizeWriteStreamRequest,
+) -> Result<FinalizeWriteStreamResponse, Status> {
+    let Name::Created(reference) = Name::parse(&request.name).ok_or_else(malformed)? else {
+        return Err(not_found(&request.name));
+    };
+    change(store, |state| {
+        let table = native_table(state, &reference, "TABLES_UPDATE_DATA")?;
+        let meta = live(state, &request.name, &table)?.meta();
+        let answer = FinalizeWriteStreamResponse {
+            row_count: meta.end,
+        };
+        if meta.finalized {
+            return Ok((Vec::new(), answer));
         }
-        Ok(answer)
-    }
-
-    /// FinalizeWriteStream. Finalizing again is harmless.
-    pub(super) fn finalize(
-        &self,
-        store: &Store,
-        request: &FinalizeWriteStreamRequest,
-    ) -> Result<FinalizeWriteStreamResponse, Status> {
-        let Name::Created(reference) = parse(&request.name).ok_or_else(malformed)? else {
-            return Err(not_found(&request.name));
+        let meta = StreamMeta {
+            finalized: true,
+            ..meta.clone()
         };
-        let table = native_table(store, &reference, "TABLES_UPDATE_DATA")?;
-        let mut streams = self.streams.lock();
-        let stream = live_mut(&mut streams, &request.name, &table)?;
-        stream.finalized = true;
-        Ok(FinalizeWriteStreamResponse {
-            row_count: stream.end,
-        })
-    }
+        let put = Mutation::PutStream(request.name.clone(), meta);
+        Ok((vec![put], answer))
+    })
+}
 
-    /// FlushRows.
-    pub(super) fn flush(
-        &self,
-        store: &Store,
-        request: &FlushRowsRequest,
-    ) -> Result<FlushRowsResponse, Status> {
-        let name = &request.write_stream;
-        let Name::Created(reference) = parse(name).ok_or_else(malformed)? else {
-            return Err(wrong_kind(name, "FlushRows needs a BUFFERED stream."));
-        };
-        let table = native_table(store, &reference, "TABLES_UPDATE_DATA")?;
-        let streams = self.streams.lock();
-        let stream = live(&streams, name, &table)?;
-        if stream.kind != Type::Buffered {
+/// FlushRows: rows up to an offset, inclusive, become visible.
+pub(super) fn flush(
+    store: &Store,
+    request: &FlushRowsRequest,
+) -> Result<FlushRowsResponse, Status> {
+    let name = &request.write_stream;
+    let Name::Created(reference) = Name::parse(name).ok_or_else(malformed)? else {
+        return Err(wrong_kind(name, "FlushRows needs a BUFFERED stream."));
+    };
+    change(store, |state| {
+        let table = native_table(state, &reference, "TABLES_UPDATE_DATA")?;
+        let stream = live(state, name, &table)?;
+        let meta = stream.meta();
+        if meta.kind != StreamKind::Buffered {
             return Err(wrong_kind(name, "FlushRows needs a BUFFERED stream."));
         }
-        if stream.finalized {
-            return Err(refused(
-                StorageErrorCode::StreamFinalized,
-                name,
-                format!("Stream has been finalized and cannot be flushed. Entity: {name}"),
-            ));
+        if meta.finalized {
+            return Err(finalized(name));
         }
         let offset = request
             .offset
             .ok_or_else(|| Status::invalid_argument("FlushRows needs an offset."))?;
-        // No stream has rows, so there is nothing that any offset could make visible.
-        Err(beyond_end(offset, name))
-    }
-
-    /// BatchCommitWriteStreams: all of the streams or, with the reasons in the
-    /// answer, none.
-    pub(super) fn batch_commit(
-        &self,
-        store: &Store,
-        request: &BatchCommitWriteStreamsRequest,
-    ) -> Result<BatchCommitWriteStreamsResponse, Status> {
-        let reference = TableRef::from_path(&request.parent).ok_or_else(malformed)?;
-        if request.write_streams.is_empty() || request.write_streams.len() > MAX_COMMITTED_STREAMS {
+        if offset < 0 {
             return Err(Status::invalid_argument(format!(
-                "write_streams must name 1 to {MAX_COMMITTED_STREAMS} streams, got {}",
-                request.write_streams.len()
+                "FlushRows needs an offset of 0 or more, not {offset}. Entity: {name}"
             )));
         }
-        let table = native_table(store, &reference, "TABLES_UPDATE_DATA")?;
-        let mut streams = self.streams.lock();
-        let stream_errors: Vec<StorageError> = request
-            .write_streams
-            .iter()
-            .filter_map(|name| uncommittable(&streams, name, &reference, &table))
-            .collect();
-        if !stream_errors.is_empty() {
-            return Ok(BatchCommitWriteStreamsResponse {
-                commit_time: None,
-                stream_errors,
-            });
+        if offset >= meta.end {
+            return Err(beyond_end(offset, name));
         }
-        let now = micros_now();
+        if offset < meta.visible {
+            return Err(already_flushed(offset, name));
+        }
+        let rows = offset + 1 - meta.visible;
+        let (whole, split) = first_rows(stream.held(), rows)?;
+        let mut moved: Vec<Segment> = stream.held()[..whole].iter().map(|s| s.share()).collect();
+        let (gone, rest) = match split {
+            Some((before, after)) => {
+                moved.push(before);
+                (whole + 1, vec![after])
+            }
+            None => (whole, Vec::new()),
+        };
+        let meta = StreamMeta {
+            visible: offset + 1,
+            ..meta.clone()
+        };
+        Ok((
+            vec![
+                Mutation::Append(reference.clone(), moved),
+                Mutation::SpliceStream(name.clone(), 0, gone, rest),
+                Mutation::PutStream(name.clone(), meta),
+            ],
+            FlushRowsResponse { offset },
+        ))
+    })
+}
+
+/// How many of the segments are whole among the first `rows` rows, and the two
+/// parts of one that is not.
+fn first_rows(
+    held: &[Arc<Segment>],
+    rows: i64,
+) -> Result<(usize, Option<(Segment, Segment)>), Status> {
+    let mut left = usize::try_from(rows).unwrap_or(usize::MAX);
+    for (i, segment) in held.iter().enumerate() {
+        if left == 0 {
+            return Ok((i, None));
+        }
+        if segment.rows() <= left {
+            left -= segment.rows();
+            continue;
+        }
+        let mut parts = (Vec::new(), Vec::new());
+        for batch in segment.batches().map_err(|e| failed(&e))? {
+            let first = left.min(batch.num_rows());
+            if first > 0 {
+                parts.0.push(batch.slice(0, first));
+            }
+            if first < batch.num_rows() {
+                parts.1.push(batch.slice(first, batch.num_rows() - first));
+            }
+            left -= first;
+        }
+        let part = |batches| Segment::in_memory(batches, segment.partition());
+        return Ok((i, Some((part(parts.0), part(parts.1)))));
+    }
+    Ok((held.len(), None))
+}
+
+/// BatchCommitWriteStreams: all of the streams or, with the reasons in the
+/// answer, none.
+pub(super) fn batch_commit(
+    store: &Store,
+    request: &BatchCommitWriteStreamsRequest,
+) -> Result<BatchCommitWriteStreamsResponse, Status> {
+    let reference = TableRef::from_path(&request.parent).ok_or_else(malformed)?;
+    if request.write_streams.is_empty() || request.write_streams.len() > MAX_COMMITTED_STREAMS {
+        return Err(Status::invalid_argument(format!(
+            "write_streams must name 1 to {MAX_COMMITTED_STREAMS} streams, got {}",
+            request.write_streams.len()
+        )));
+    }
+    change(store, |state| {
+        let table = native_table(state, &reference, "TABLES_UPDATE_DATA")?;
+        let mut names: Vec<&String> = Vec::new();
+        let mut known = std::collections::HashSet::new();
         for name in &request.write_streams {
-            if let Some(stream) = streams.get_mut(name) {
-                stream.committed = Some(now);
+            if known.insert(name) {
+                names.push(name);
             }
         }
-        Ok(BatchCommitWriteStreamsResponse {
+        let stream_errors: Vec<StorageError> = names
+            .iter()
+            .filter_map(|name| uncommittable(state, name, &reference, &table))
+            .collect();
+        if !stream_errors.is_empty() {
+            let answer = BatchCommitWriteStreamsResponse {
+                commit_time: None,
+                stream_errors,
+            };
+            return Ok((Vec::new(), answer));
+        }
+        let now = micros_now();
+        let mut rows = Vec::new();
+        let mut ends = Vec::new();
+        for name in names {
+            let stream = live(state, name, &table)?;
+            rows.extend(stream.held().iter().map(|segment| segment.share()));
+            ends.push(Mutation::SpliceStream(
+                name.clone(),
+                0,
+                stream.held().len(),
+                Vec::new(),
+            ));
+            ends.push(Mutation::PutStream(
+                name.clone(),
+                StreamMeta {
+                    committed: Some(now),
+                    visible: stream.meta().end,
+                    ..stream.meta().clone()
+                },
+            ));
+        }
+        let mut mutations = vec![Mutation::Append(reference.clone(), rows)];
+        mutations.append(&mut ends);
+        let answer = BatchCommitWriteStreamsResponse {
             commit_time: Some(timestamp(now)),
             stream_errors,
-        })
-    }
+        };
+        Ok((mutations, answer))
+    })
 }
 
 /// Why a stream cannot be committed to `table`, if it cannot.
 fn uncommittable(
-    streams: &HashMap<String, Stream>,
+    state: &State,
     name: &str,
     reference: &TableRef,
     table: &Table,
 ) -> Option<StorageError> {
     let error = |code, message: &str| Some(detail(code, name, format!("{message} Entity: {name}")));
-    let belongs = matches!(parse(name), Some(Name::Created(of)) if of == *reference);
-    let Some(stream) = live(streams, name, table).ok().filter(|_| belongs) else {
+    let belongs = matches!(Name::parse(name), Some(Name::Created(of)) if of == *reference);
+    let stream = live(state, name, table).ok().filter(|_| belongs);
+    let Some(meta) = stream.map(|stream| stream.meta()) else {
         return error(
             StorageErrorCode::StreamNotFound,
             "The stream does not exist in this table.",
         );
     };
-    if stream.kind != Type::Pending {
+    if meta.kind != StreamKind::Pending {
         return error(
             StorageErrorCode::InvalidStreamType,
             "Only PENDING streams can be committed.",
         );
     }
-    if stream.committed.is_some() {
+    if meta.committed.is_some() {
         return error(
             StorageErrorCode::StreamAlreadyCommitted,
             "The stream is already committed.",
         );
     }
-    if !stream.finalized {
+    if !meta.finalized {
         return error(
             StorageErrorCode::InvalidStreamState,
             "The stream must be finalized before it is committed.",
@@ -246,84 +306,35 @@ fn uncommittable(
     None
 }
 
-/// The table, which must be one that rows can be written to. A missing one looks
-/// forbidden, as section 3.4 of the service reference says.
-fn native_table(
+/// A change whose refusal is a status of the Storage API.
+pub(super) fn change<R>(
     store: &Store,
-    reference: &TableRef,
-    permission: &str,
-) -> Result<Arc<Table>, Status> {
-    let table = store
-        .table(reference)
-        .map_err(|_| masked(permission, reference))?;
-    if table.meta().kind != TableKind::Table {
-        return Err(Status::invalid_argument(format!(
-            "Rows can be written to tables only. Entity: {}",
-            reference.path()
-        )));
-    }
-    Ok(table)
-}
-
-fn live<'a>(
-    streams: &'a HashMap<String, Stream>,
-    name: &str,
-    table: &Table,
-) -> Result<&'a Stream, Status> {
-    let stream = streams.get(name).ok_or_else(|| invalid_name(name))?;
-    if stream.incarnation != table.incarnation() {
-        return Err(not_found(name));
-    }
-    Ok(stream)
-}
-
-fn live_mut<'a>(
-    streams: &'a mut HashMap<String, Stream>,
-    name: &str,
-    table: &Table,
-) -> Result<&'a mut Stream, Status> {
-    live(streams, name, table)?;
-    streams.get_mut(name).ok_or_else(|| invalid_name(name))
-}
-
-fn wrong_kind(stream: &str, message: &str) -> Status {
-    refused(
-        StorageErrorCode::InvalidStreamType,
-        stream,
-        format!("{message} Entity: {stream}"),
-    )
+    plan: impl FnOnce(&State) -> Result<(Vec<Mutation>, R), Status>,
+) -> Result<R, Status> {
+    store
+        .commit(|state| match plan(state) {
+            Ok((mutations, answer)) => Ok((mutations, Ok(answer))),
+            Err(status) => Ok((Vec::new(), Err(status))),
+        })
+        .map_err(|e| failed(&e))?
 }
 
 /// The answer without a schema and a location, which the calls fill differently.
-fn describe(name: &str, stream: &Stream) -> WriteStream {
+fn describe(name: &str, stream: &StreamMeta) -> WriteStream {
     let created = timestamp(stream.created);
-    WriteStream {
-        name: name.to_string(),
-        r#type: stream.kind.into(),
-        create_time: Some(created),
+    let (kind, commit_time) = match stream.kind {
         // Rows of a COMMITTED stream are visible at once, so it counts as committed
         // from its creation.
-        commit_time: match stream.kind {
-            Type::Committed => Some(created),
-            Type::Pending | Type::Buffered | Type::Unspecified => stream.committed.map(timestamp),
-        },
+        StreamKind::Committed => (Type::Committed, Some(created)),
+        StreamKind::Buffered => (Type::Buffered, None),
+        StreamKind::Pending => (Type::Pending, stream.committed.map(timestamp)),
+    };
+    WriteStream {
+        name: name.to_string(),
+        r#type: kind.into(),
+        create_time: Some(created),
+        commit_time,
         ..WriteStream::default()
-    }
-}
-
-/// Reads `{table}/streams/{id}`, and `{table}/_default` as the service does.
-fn parse(name: &str) -> Option<Name> {
-    if let Some(table) = name.strip_suffix("/_default")
-        && !table.ends_with("/streams")
-    {
-        return TableRef::from_path(table).map(Name::Default);
-    }
-    let (table, id) = name.rsplit_once("/streams/")?;
-    let reference = TableRef::from_path(table)?;
-    match id {
-        "" => None,
-        DEFAULT_STREAM => Some(Name::Default(reference)),
-        _ => Some(Name::Created(reference)),
     }
 }
 

@@ -46,7 +46,7 @@ use crate::error::{Reason, Result, ServiceError};
 use crate::schema::logical_bytes;
 
 pub(super) use self::file::{FileReader, FileSlice};
-pub(super) use self::record::{Image, LifeImage, StoredSegment, TableImage};
+pub(super) use self::record::{Image, LifeImage, StoredSegment, StreamImage, TableImage};
 
 /// Segments up to this size are written into the journal.
 const SMALL_BYTES: usize = 64 << 10;
@@ -60,7 +60,7 @@ const JOURNAL_BYTES: u64 = 16 << 20;
 const ROWS: &str = "rows";
 
 /// Runs what waits for files without keeping other tasks of this thread waiting.
-pub(super) fn blocking<R>(wait: impl FnOnce() -> R) -> R {
+pub(crate) fn blocking<R>(wait: impl FnOnce() -> R) -> R {
     use tokio::runtime::{Handle, RuntimeFlavor};
     match Handle::try_current() {
         Ok(handle) if handle.runtime_flavor() == RuntimeFlavor::MultiThread => {

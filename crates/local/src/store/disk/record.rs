@@ -17,6 +17,7 @@ use crate::store::reference::{DatasetRef, JobRef, TableRef};
 use crate::store::routine::{Routine, RoutineRef};
 use crate::store::segment::{Content, Segment};
 use crate::store::table::TableMeta;
+use crate::store::write_stream::StreamMeta;
 
 /// One change.
 #[derive(Debug, Serialize, Deserialize)]
@@ -41,6 +42,9 @@ enum Step {
     DropRoutine(RoutineRef),
     PutJob(JobRef, JobRecord),
     DropJob(JobRef),
+    PutStream(String, StreamMeta),
+    SpliceStream(String, usize, usize, Vec<StoredSegment>),
+    DropStream(String),
 }
 
 /// A segment without its rows.
@@ -77,6 +81,16 @@ pub(in crate::store) struct Image {
     /// Oldest first. Not there in directories of before they were kept.
     #[serde(default)]
     pub(in crate::store) jobs: Vec<(JobRef, JobRecord)>,
+    #[serde(default)]
+    pub(in crate::store) streams: Vec<StreamImage>,
+}
+
+/// One write stream of an [`Image`].
+#[derive(Debug, Serialize, Deserialize)]
+pub(in crate::store) struct StreamImage {
+    pub(in crate::store) name: String,
+    pub(in crate::store) meta: StreamMeta,
+    pub(in crate::store) held: Vec<StoredSegment>,
 }
 
 /// One table of an [`Image`].
@@ -149,6 +163,11 @@ fn step(mutation: &Mutation, rows: &mut Vec<u8>) -> Result<Step> {
         Mutation::DropRoutine(reference) => Step::DropRoutine(reference.clone()),
         Mutation::PutJob(reference, record) => Step::PutJob(reference.clone(), record.clone()),
         Mutation::DropJob(reference) => Step::DropJob(reference.clone()),
+        Mutation::PutStream(name, meta) => Step::PutStream(name.clone(), meta.clone()),
+        Mutation::SpliceStream(name, at, gone, segments) => {
+            Step::SpliceStream(name.clone(), *at, *gone, stored(segments)?)
+        }
+        Mutation::DropStream(name) => Step::DropStream(name.clone()),
     })
 }
 
@@ -301,6 +320,11 @@ impl<'a> Files<'a> {
             Step::DropRoutine(reference) => Mutation::DropRoutine(reference),
             Step::PutJob(reference, record) => Mutation::PutJob(reference, record),
             Step::DropJob(reference) => Mutation::DropJob(reference),
+            Step::PutStream(name, meta) => Mutation::PutStream(name, meta),
+            Step::SpliceStream(name, at, gone, stored) => {
+                Mutation::SpliceStream(name, at, gone, segments(stored)?)
+            }
+            Step::DropStream(name) => Mutation::DropStream(name),
         })
     }
 }

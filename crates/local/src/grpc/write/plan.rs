@@ -1,0 +1,75 @@
+//! How the rows of a connection are decoded: a writer schema, compiled for the
+//! columns that the table has.
+
+use std::sync::Arc;
+
+use bytes::Bytes;
+
+use super::proto::ProtoPlan;
+use super::rows::{Decoded, Undecoded};
+use crate::schema::TableSchema;
+
+/// Why rows of a writer schema cannot be written to a table.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) enum Mismatch {
+    /// Fields that the table lacks.
+    Extra(Vec<String>),
+    /// Fields whose type no column of the name takes.
+    Incompatible(Vec<String>),
+    /// The schema says what it cannot.
+    Invalid(String),
+}
+
+/// A writer schema as it was sent.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) enum WriterSchema {
+    /// A `DescriptorProto`.
+    Proto(Bytes),
+    /// An encapsulated IPC schema message.
+    Arrow(Bytes),
+}
+
+impl WriterSchema {
+    /// Whether both describe rows of the same format.
+    pub(super) fn is_like(&self, other: &Self) -> bool {
+        std::mem::discriminant(self) == std::mem::discriminant(other)
+    }
+}
+
+/// Decodes rows of one writer schema for one table schema.
+#[derive(Debug)]
+pub(super) struct Plan {
+    schema: Arc<TableSchema>,
+    decoder: ProtoPlan,
+}
+
+impl Plan {
+    pub(super) fn compile(
+        writer: &WriterSchema,
+        schema: &Arc<TableSchema>,
+    ) -> Result<Self, Mismatch> {
+        let decoder = match writer {
+            WriterSchema::Proto(descriptor) => ProtoPlan::compile(descriptor, schema)?,
+            WriterSchema::Arrow(_) => {
+                return Err(Mismatch::Invalid(
+                    "Arrow rows are not supported by bigquery-local".into(),
+                ));
+            }
+        };
+        Ok(Self {
+            schema: Arc::clone(schema),
+            decoder,
+        })
+    }
+
+    /// Whether it is for these columns.
+    pub(super) fn is_for(&self, schema: &Arc<TableSchema>) -> bool {
+        Arc::ptr_eq(&self.schema, schema) || self.schema == *schema
+    }
+
+    /// Decodes the rows of a request. A column of `defaulted` has a value where rows
+    /// leave it out.
+    pub(super) fn decode(&mut self, rows: &[u8], defaulted: &[bool]) -> Result<Decoded, Undecoded> {
+        self.decoder.decode(rows, defaulted)
+    }
+}
