@@ -1,6 +1,8 @@
 //! The embedded BigQuery seen from outside: every test talks to a server over
 //! real sockets.
 
+mod append;
+mod append_rows;
 mod copies;
 mod datasets;
 mod durable;

@@ -9,9 +9,9 @@ use api::big_query_write_client::BigQueryWriteClient;
 use api::storage_error::StorageErrorCode;
 use api::write_stream::Type;
 use api::{
-    AppendRowsRequest, BatchCommitWriteStreamsRequest, BatchCommitWriteStreamsResponse,
-    CreateWriteStreamRequest, FinalizeWriteStreamRequest, FlushRowsRequest, GetWriteStreamRequest,
-    WriteStream, WriteStreamView,
+    BatchCommitWriteStreamsRequest, BatchCommitWriteStreamsResponse, CreateWriteStreamRequest,
+    FinalizeWriteStreamRequest, FlushRowsRequest, GetWriteStreamRequest, WriteStream,
+    WriteStreamView,
 };
 
 use crate::harness::{Local, PROJECT};
@@ -241,17 +241,4 @@ async fn streams_end_with_their_table() {
         .await;
     let refused = writer.finalize(&stream).await.unwrap_err();
     assert_eq!(refused.code(), Code::NotFound);
-}
-
-#[tokio::test]
-async fn appending_is_refused_in_words() {
-    let (_local, writer) = Writer::start().await;
-    let requests = tokio_stream::iter([AppendRowsRequest::default()]);
-    let refused = writer.0.clone().append_rows(requests).await.unwrap_err();
-    assert_eq!(refused.code(), Code::Unimplemented);
-    assert!(
-        refused
-            .message()
-            .contains("not supported by bigquery-local")
-    );
 }

@@ -16,7 +16,7 @@ pub(crate) fn is_decoding() -> bool {
 }
 
 /// Runs a decoder. If it panics, the file is damaged.
-pub(super) fn decoding<T>(work: impl FnOnce() -> T) -> Result<T> {
+pub(crate) fn decoding<T>(work: impl FnOnce() -> T) -> Result<T> {
     DECODING.set(true);
     let done = catch_unwind(AssertUnwindSafe(work));
     DECODING.set(false);

@@ -30,7 +30,7 @@ mod parquet_schema;
 use arrow::array::RecordBatch;
 use bytes::Bytes;
 
-pub(crate) use decode::is_decoding;
+pub(crate) use decode::{decoding, is_decoding};
 pub use defaults::Defaults;
 pub use options::{FormatOptions, ParquetOptions, SourceFormat, int64, optional_int64};
 

@@ -4,12 +4,13 @@
 //! |---|---|
 //! | [`connection`] | AppendRows: requests in order, what sticks between them |
 //! | [`request`] | its request, with rows left as bytes |
-//! | [`plan`], [`proto`] | rows into Arrow columns |
+//! | [`plan`], [`proto`], [`arrow`] | rows into Arrow columns |
 //! | [`rows`] | defaults |
 //! | [`apply`] | rows into the table or the stream |
 //! | [`streams`] | the other calls |
 
 mod apply;
+mod arrow;
 mod connection;
 mod errors;
 mod name;

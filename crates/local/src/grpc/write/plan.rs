@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 
+use super::arrow::ArrowPlan;
 use super::proto::ProtoPlan;
 use super::rows::{Decoded, Undecoded};
 use crate::schema::TableSchema;
@@ -40,7 +41,13 @@ impl WriterSchema {
 #[derive(Debug)]
 pub(super) struct Plan {
     schema: Arc<TableSchema>,
-    decoder: ProtoPlan,
+    decoder: Decoder,
+}
+
+#[derive(Debug)]
+enum Decoder {
+    Proto(Box<ProtoPlan>),
+    Arrow(ArrowPlan),
 }
 
 impl Plan {
@@ -49,12 +56,10 @@ impl Plan {
         schema: &Arc<TableSchema>,
     ) -> Result<Self, Mismatch> {
         let decoder = match writer {
-            WriterSchema::Proto(descriptor) => ProtoPlan::compile(descriptor, schema)?,
-            WriterSchema::Arrow(_) => {
-                return Err(Mismatch::Invalid(
-                    "Arrow rows are not supported by bigquery-local".into(),
-                ));
+            WriterSchema::Proto(descriptor) => {
+                Decoder::Proto(Box::new(ProtoPlan::compile(descriptor, schema)?))
             }
+            WriterSchema::Arrow(message) => Decoder::Arrow(ArrowPlan::compile(message, schema)?),
         };
         Ok(Self {
             schema: Arc::clone(schema),
@@ -70,6 +75,9 @@ impl Plan {
     /// Decodes the rows of a request. A column of `defaulted` has a value where rows
     /// leave it out.
     pub(super) fn decode(&mut self, rows: &[u8], defaulted: &[bool]) -> Result<Decoded, Undecoded> {
-        self.decoder.decode(rows, defaulted)
+        match &mut self.decoder {
+            Decoder::Proto(plan) => plan.decode(rows, defaulted),
+            Decoder::Arrow(plan) => plan.decode(rows, defaulted),
+        }
     }
 }

@@ -44,6 +44,16 @@ pub(super) enum Undecoded {
     Server(ServiceError),
 }
 
+/// Values of one request at most, counting those that rows leave out: an empty row
+/// takes two bytes in a request, and a value of each column in the table.
+const MAX_VALUES: usize = 1 << 28;
+
+/// Whether so many rows of so many columns would take more memory than one request
+/// may.
+pub(super) fn too_many(rows: usize, columns: usize) -> bool {
+    rows.saturating_mul(columns.max(1)) > MAX_VALUES
+}
+
 impl Decoded {
     /// Puts defaults where rows leave columns out.
     pub(super) async fn fill(

@@ -29,7 +29,7 @@ use self::column::{Children, Errors, Parent};
 use self::descriptor::MessageType;
 use self::wire::{Malformed, Reader, Wire};
 use super::plan::Mismatch;
-use super::rows::{Decoded, RowFault, Undecoded};
+use super::rows::{Decoded, RowFault, Undecoded, too_many};
 use crate::schema::{TableSchema, arrow_schema};
 
 /// Decodes rows of one writer schema into the columns of one table schema.
@@ -62,6 +62,13 @@ impl ProtoPlan {
                 continue;
             }
             let row = reader.slice().map_err(malformed)?;
+            if too_many(errors.row + 1, self.columns.columns.len()) {
+                return Err(Undecoded::Request(format!(
+                    "More than {} rows of {} columns in one request are not supported by bigquery-local.",
+                    errors.row,
+                    self.columns.columns.len()
+                )));
+            }
             if self.columns.decode(row, &mut errors).is_err() {
                 errors.add(|| "The row cannot be parsed as a message of the writer schema.".into());
             }
@@ -95,3 +102,6 @@ impl ProtoPlan {
         })
     }
 }
+
+#[cfg(test)]
+mod tests;

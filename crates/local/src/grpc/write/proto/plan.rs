@@ -69,6 +69,7 @@ fn children(
             findings.extra.push(name);
             continue;
         };
+        let name = joined(path, &fields[at].name);
         if columns[at].is_some() {
             return Err(Mismatch::Invalid(format!(
                 "the proto descriptor has several fields for the column {name}"
