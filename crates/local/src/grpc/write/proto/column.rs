@@ -52,7 +52,7 @@ pub(super) struct Column {
 
 #[derive(Debug)]
 pub(super) enum Body {
-    Leaf(Leaf),
+    Leaf(Box<Leaf>),
     Record(Children),
     /// A record of `start` and `end`.
     Range(Children),

@@ -183,7 +183,7 @@ fn body_of(
     };
     Ok(source
         .fits(&field.field_type)
-        .then(|| Body::Leaf(Leaf::new(field, source))))
+        .then(|| Body::Leaf(Box::new(Leaf::new(field, source)))))
 }
 
 /// A message in a column: a STRUCT, a RANGE, or a copy of a type of
@@ -210,7 +210,7 @@ fn message(
             let name = name.strip_prefix("google_protobuf_").unwrap_or(name);
             Ok(Source::well_known(name)
                 .filter(|source| source.fits(other))
-                .map(|source| Body::Leaf(Leaf::new(field, source))))
+                .map(|source| Body::Leaf(Box::new(Leaf::new(field, source)))))
         }
     }
 }
