@@ -133,6 +133,18 @@ impl BigQueryScanExec {
         if !restriction.is_empty() {
             write!(f, "{separator}row_restriction={}", short(&restriction))?;
         }
+        if let Some(projector) = &spec.projector {
+            let expressions: Vec<_> = projector
+                .projection()
+                .iter()
+                .map(ToString::to_string)
+                .collect();
+            write!(
+                f,
+                "{separator}projection=[{}]",
+                short(&expressions.join(", "))
+            )?;
+        }
         if !spec.local_filters.is_empty() {
             write!(
                 f,
@@ -198,6 +210,12 @@ impl ExecutionPlan for BigQueryScanExec {
         // A filter that nobody shows is not computed.
         for filter in self.late_filters.shown() {
             if f(filter)? == TreeNodeRecursion::Stop {
+                return Ok(TreeNodeRecursion::Stop);
+            }
+        }
+        let computed = self.spec.projector.iter();
+        for output in computed.flat_map(|projector| projector.projection().iter()) {
+            if f(&output.expr)? == TreeNodeRecursion::Stop {
                 return Ok(TreeNodeRecursion::Stop);
             }
         }
@@ -308,8 +326,11 @@ impl ExecutionPlan for BigQueryScanExec {
         if !wanted {
             return Ok(answer);
         }
-        let offered = filters.iter().map(|filter| &filter.filter);
-        Ok(match self.late_filters.offered(offered) {
+        let offered = filters
+            .iter()
+            .map(|filter| self.spec.over_columns(&filter.filter))
+            .collect::<Result<Vec<_>>>()?;
+        Ok(match self.late_filters.offered(&offered) {
             Some(late_filters) => {
                 answer.with_updated_node(Arc::new(self.with_late_filters(late_filters)))
             }
@@ -322,14 +343,8 @@ impl ExecutionPlan for BigQueryScanExec {
         &self,
         projection: &ProjectionExec,
     ) -> Result<Option<Arc<dyn ExecutionPlan>>> {
-        let Some(narrowed) = prune::narrow(&self.spec, projection.expr())? else {
-            return Ok(None);
-        };
-        let scan: Arc<dyn ExecutionPlan> = Arc::new(self.with_spec(narrowed.spec));
-        Ok(Some(match narrowed.projection {
-            Some(projection) => Arc::new(ProjectionExec::try_new(projection, scan)?),
-            None => scan,
-        }))
+        let spec = prune::absorb(&self.spec, projection.expr())?;
+        Ok(spec.map(|spec| Arc::new(self.with_spec(spec)) as Arc<dyn ExecutionPlan>))
     }
 }
 

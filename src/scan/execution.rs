@@ -217,7 +217,7 @@ impl Execution {
         metrics
             .estimated_rows
             .add(estimate(session.estimated_row_count()));
-        let alignment = Alignment::new(&spec.schema, session.schema())?;
+        let alignment = Alignment::new(&spec.columns, session.schema())?;
         let queue = Mutex::new(session.streams().iter().cloned().collect());
         Ok(Some(Opened {
             session,
@@ -337,7 +337,15 @@ async fn create(
         return Err(refused);
     }
     let refused = match spec.restriction.has_user() {
-        true => refused.with_context("with the restriction of the option scan.row_restriction"),
+        true => Error::new(
+            refused.kind(),
+            format!(
+                "{} (the option scan.row_restriction is part of the request)",
+                refused.message()
+            ),
+        )
+        .with_source(refused)
+        .with_context(format!("reading table {}", source.table)),
         false => refused,
     };
     let Some(without) = spec.restriction.text_without_generated() else {

@@ -1,30 +1,24 @@
-//! Projections above the scan as fewer columns and fewer fields of columns.
+//! Projections above the scan as part of it: fewer columns, fewer fields of
+//! columns, and the expressions over them.
 //!
 //! A projection that only takes fields out of a STRUCT column needs only those
 //! fields read: they become dotted paths in `selected_fields`, and the struct
 //! arrives with nothing else in it. Pure: from a spec and expressions to a
-//! narrower spec and expressions over it.
+//! spec.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use datafusion::arrow::datatypes::{DataType, Field, FieldRef, Fields, Schema};
-use datafusion::common::tree_node::{Transformed, TransformedResult, TreeNode};
+use datafusion::common::tree_node::{Transformed, TransformedResult, TreeNode, TreeNodeRecursion};
 use datafusion::error::Result;
 use datafusion::functions::core::getfield::GetFieldFunc;
 use datafusion::physical_expr::expressions::{Column, Literal};
-use datafusion::physical_expr::projection::ProjectionExpr;
+use datafusion::physical_expr::projection::{ProjectionExpr, ProjectionExprs};
 use datafusion::physical_expr::{PhysicalExpr, ScalarFunctionExpr};
 
 use super::spec::ReadSpec;
 use crate::types::arrow::SQL_TYPE;
-
-/// A narrower scan, and what is left to compute above it.
-pub(crate) struct Narrowed {
-    pub(crate) spec: ReadSpec,
-    /// None when the narrower scan gives the projection's columns by itself.
-    pub(crate) projection: Option<Vec<ProjectionExpr>>,
-}
 
 /// How much of a column is needed.
 #[derive(Debug, Clone, PartialEq)]
@@ -34,49 +28,84 @@ enum Need {
     Fields(BTreeMap<String, Need>),
 }
 
-/// The scan that `projection` needs, if it is narrower than `spec`.
-pub(crate) fn narrow(spec: &ReadSpec, projection: &[ProjectionExpr]) -> Result<Option<Narrowed>> {
+/// The scan that gives what `projection` makes of the rows of `spec`, unless it
+/// is left to the plan.
+pub(crate) fn absorb(spec: &ReadSpec, projection: &[ProjectionExpr]) -> Result<Option<ReadSpec>> {
+    let Some(projection) = over_columns(spec, projection)? else {
+        return Ok(None);
+    };
     let mut needs = BTreeMap::new();
-    for output in projection {
+    for output in &projection {
         collect(&output.expr, &mut needs);
     }
-    // The scan of no column at all is settled when the query is planned.
-    if needs.is_empty() {
+    // Which column to count rows with is settled when the query is planned.
+    if needs.is_empty() && !spec.columns.fields().is_empty() {
         return Ok(None);
     }
-    for field in spec.schema.fields() {
+    for field in spec.columns.fields() {
         if let Some(need) = needs.get_mut(field.name()) {
             settle(field, need);
         }
     }
-    if let Some(fields) = plain_columns(projection, &spec.schema) {
-        let unchanged = fields.iter().eq(spec.schema.fields().iter());
-        return Ok((!unchanged).then(|| Narrowed {
-            spec: with_fields(spec, fields, &needs),
-            projection: None,
-        }));
+    if let Some(fields) = plain_columns(&projection, &spec.columns) {
+        let unchanged = spec.projector.is_none() && fields.iter().eq(spec.columns.fields().iter());
+        return Ok((!unchanged).then(|| with_fields(spec, fields, &needs)));
     }
-    let fields: Vec<FieldRef> = spec
-        .schema
+    let fields = spec
+        .columns
         .fields()
         .iter()
         .filter_map(|field| needs.get(field.name()).map(|need| pruned(field, need)))
         .collect();
-    if fields.iter().eq(spec.schema.fields().iter()) {
-        return Ok(None);
-    }
-    let spec = with_fields(spec, fields, &needs);
+    let mut narrowed = with_fields(spec, fields, &needs);
     let projection = projection
         .iter()
         .map(|output| {
-            let expr = rebased(&output.expr, &spec.schema)?;
+            let expr = rebased(&output.expr, &narrowed.columns)?;
             Ok(ProjectionExpr::new(expr, output.alias.clone()))
         })
         .collect::<Result<Vec<_>>>()?;
-    Ok(Some(Narrowed {
-        spec,
-        projection: Some(projection),
-    }))
+    let projector = ProjectionExprs::new(projection).make_projector(&narrowed.columns)?;
+    narrowed.schema = Arc::clone(projector.output_schema());
+    narrowed.projector = Some(Arc::new(projector));
+    Ok(Some(narrowed))
+}
+
+/// The projection over the columns that are read. None where something that
+/// takes work would be computed more than once.
+fn over_columns(
+    spec: &ReadSpec,
+    projection: &[ProjectionExpr],
+) -> Result<Option<Vec<ProjectionExpr>>> {
+    let Some(projector) = &spec.projector else {
+        return Ok(Some(projection.to_vec()));
+    };
+    let inner = projector.projection().as_ref();
+    let mut uses = vec![0_usize; inner.len()];
+    for output in projection {
+        output.expr.apply(|node| {
+            if let Some(column) = node.downcast_ref::<Column>()
+                && let Some(uses) = uses.get_mut(column.index())
+            {
+                *uses += 1;
+            }
+            Ok(TreeNodeRecursion::Continue)
+        })?;
+    }
+    let repeats = |(output, uses): (&ProjectionExpr, &usize)| {
+        *uses > 1 && path(&output.expr).is_none() && !output.expr.is::<Literal>()
+    };
+    if inner.iter().zip(&uses).any(repeats) {
+        return Ok(None);
+    }
+    projection
+        .iter()
+        .map(|output| {
+            let expr = spec.over_columns(&output.expr)?;
+            Ok(ProjectionExpr::new(expr, output.alias.clone()))
+        })
+        .collect::<Result<Vec<_>>>()
+        .map(Some)
 }
 
 /// The fields of a projection that only selects and orders columns.
@@ -101,10 +130,17 @@ fn with_fields(spec: &ReadSpec, fields: Vec<FieldRef>, needs: &BTreeMap<String, 
             None => selected_fields.push(field.name().clone()),
         }
     }
-    let metadata = spec.schema.metadata().clone();
+    // The one that rows are counted with.
+    if fields.is_empty() {
+        selected_fields.clone_from(&spec.selected_fields);
+    }
+    let metadata = spec.columns.metadata().clone();
+    let columns = Arc::new(Schema::new_with_metadata(fields, metadata));
     ReadSpec {
         selected_fields,
-        schema: Arc::new(Schema::new_with_metadata(fields, metadata)),
+        schema: Arc::clone(&columns),
+        columns,
+        projector: None,
         ..spec.clone()
     }
 }
@@ -222,7 +258,7 @@ mod tests {
     use datafusion::common::DFSchema;
     use datafusion::functions::core::expr_fn::get_field;
     use datafusion::logical_expr::Expr;
-    use datafusion::prelude::{SessionContext, cast, col, lit};
+    use datafusion::prelude::{SessionContext, col, lit};
 
     use super::*;
     use crate::filter::restriction::Restriction;
@@ -241,45 +277,86 @@ mod tests {
             selected_fields: vec!["id".into(), "name".into(), "s".into()],
             restriction: Restriction::default(),
             local_filters: Vec::new(),
+            columns: Arc::new(schema.clone()),
+            projector: None,
             schema: Arc::new(schema),
             limit: None,
         }
     }
 
-    fn narrowed(outputs: &[(Expr, &str)]) -> Option<Narrowed> {
-        let spec = spec();
+    fn projection(spec: &ReadSpec, outputs: &[(Expr, &str)]) -> Vec<ProjectionExpr> {
         let schema = DFSchema::try_from(spec.schema.as_ref().clone()).unwrap();
-        let projection: Vec<_> = outputs
-            .iter()
-            .map(|(expr, alias)| {
-                let expr = SessionContext::new()
-                    .create_physical_expr(expr.clone(), &schema)
-                    .unwrap();
-                ProjectionExpr::new(expr, alias.to_string())
-            })
-            .collect();
-        narrow(&spec, &projection).unwrap()
+        let output = |(expr, alias): &(Expr, &str)| {
+            let context = SessionContext::new();
+            let expr = context.create_physical_expr(expr.clone(), &schema).unwrap();
+            ProjectionExpr::new(expr, alias.to_string())
+        };
+        outputs.iter().map(output).collect()
+    }
+
+    fn absorbed(outputs: &[(Expr, &str)]) -> Option<ReadSpec> {
+        let spec = spec();
+        absorb(&spec, &projection(&spec, outputs)).unwrap()
     }
 
     fn selected(outputs: &[(Expr, &str)]) -> Vec<String> {
-        narrowed(outputs).unwrap().spec.selected_fields
+        absorbed(outputs).unwrap().selected_fields
+    }
+
+    fn computed(spec: &ReadSpec) -> String {
+        spec.projector.as_ref().unwrap().projection().to_string()
     }
 
     #[test]
     fn columns_alone_become_the_scan() {
-        let found = narrowed(&[(col("name"), "name"), (col("id"), "id")]).unwrap();
-        assert!(found.projection.is_none());
-        assert_eq!(found.spec.selected_fields, ["name", "id"]);
-        assert_eq!(found.spec.schema.field(0).name(), "name");
+        let found = absorbed(&[(col("name"), "name"), (col("id"), "id")]).unwrap();
+        assert!(found.projector.is_none());
+        assert_eq!(found.selected_fields, ["name", "id"]);
+        assert_eq!(found.schema.field(0).name(), "name");
     }
 
     #[test]
-    fn what_is_not_narrower_is_left_alone() {
+    fn what_changes_nothing_is_left_alone() {
         let all = [(col("id"), "id"), (col("name"), "name"), (col("s"), "s")];
-        assert!(narrowed(&all).is_none());
-        assert!(narrowed(&[(lit(1_i64), "one")]).is_none());
-        let renamed = [(col("id"), "i"), (col("name"), "n"), (col("s"), "t")];
-        assert!(narrowed(&renamed).is_none());
+        assert!(absorbed(&all).is_none());
+        assert!(absorbed(&[(lit(1_i64), "one")]).is_none());
+    }
+
+    #[test]
+    fn expressions_are_the_scans() {
+        let swapped = absorbed(&[(col("name"), "id"), (col("id"), "name")]).unwrap();
+        assert_eq!(swapped.selected_fields, ["id", "name"]);
+        assert_eq!(computed(&swapped), "Projection[name@1 AS id, id@0 AS name]");
+        // What is over the plan's columns is told apart from the table's.
+        let id: Arc<dyn PhysicalExpr> = Arc::new(Column::new("id", 0));
+        assert_eq!(swapped.over_columns(&id).unwrap().to_string(), "name@1");
+
+        // A projection over a projection is one.
+        let again = projection(&swapped, &[(col("id"), "n")]);
+        let again = absorb(&swapped, &again).unwrap().unwrap();
+        assert_eq!(again.selected_fields, ["name"]);
+        assert_eq!(computed(&again), "Projection[name@0 AS n]");
+        let back = projection(&swapped, &[(col("name"), "id"), (col("id"), "name")]);
+        let back = absorb(&swapped, &back).unwrap().unwrap();
+        assert!(back.projector.is_none());
+
+        // What takes work is not done twice.
+        let sum = absorbed(&[(col("id") + lit(1_i64), "sum")]).unwrap();
+        let twice = projection(&sum, &[(col("sum") * col("sum"), "square")]);
+        assert!(absorb(&sum, &twice).unwrap().is_none());
+    }
+
+    #[test]
+    fn literals_need_no_column() {
+        let mut spec = spec();
+        spec.columns = Arc::new(Schema::empty());
+        spec.schema = Arc::clone(&spec.columns);
+        spec.selected_fields = vec!["id".into()];
+        let one = projection(&spec, &[(lit(1_i64), "one")]);
+        let found = absorb(&spec, &one).unwrap().unwrap();
+        assert_eq!(found.selected_fields, ["id"]);
+        assert!(found.columns.fields().is_empty());
+        assert_eq!(found.schema.field(0).name(), "one");
     }
 
     #[test]
@@ -299,25 +376,14 @@ mod tests {
     }
 
     #[test]
-    fn expressions_follow_the_columns() {
-        let found = narrowed(&[(cast(col("name"), DataType::LargeUtf8), "n")]).unwrap();
-        assert_eq!(found.spec.selected_fields, ["name"]);
-        let projection = found.projection.unwrap();
-        assert_eq!(projection[0].expr.to_string(), "CAST(name@0 AS LargeUtf8)");
-    }
-
-    #[test]
     fn a_range_is_read_whole() {
         let mut spec = spec();
         let range = Field::clone(spec.schema.field(2))
             .with_metadata([(SQL_TYPE.to_string(), "range".to_string())].into());
-        spec.schema = Arc::new(Schema::new(vec![range]));
-        let schema = DFSchema::try_from(spec.schema.as_ref().clone()).unwrap();
-        let expr = get_field(col("s"), "a");
-        let expr = SessionContext::new()
-            .create_physical_expr(expr, &schema)
-            .unwrap();
-        let projection = [ProjectionExpr::new(expr, "a".to_string())];
-        assert!(narrow(&spec, &projection).unwrap().is_none());
+        spec.columns = Arc::new(Schema::new(vec![range]));
+        spec.schema = Arc::clone(&spec.columns);
+        let start = projection(&spec, &[(get_field(col("s"), "a"), "a")]);
+        let found = absorb(&spec, &start).unwrap().unwrap();
+        assert_eq!(found.selected_fields, ["s"]);
     }
 }

@@ -4,10 +4,13 @@
 
 use std::sync::Arc;
 
+use datafusion::arrow::array::RecordBatch;
 use datafusion::arrow::datatypes::SchemaRef;
-use datafusion::common::plan_err;
 use datafusion::common::tree_node::{TreeNode, TreeNodeRecursion};
+use datafusion::common::{internal_err, plan_err};
 use datafusion::logical_expr::Expr;
+use datafusion::physical_expr::PhysicalExpr;
+use datafusion::physical_expr::projection::{Projector, update_expr};
 
 use crate::error::Error;
 use crate::filter::condition::Condition;
@@ -25,7 +28,11 @@ pub(crate) struct ReadSpec {
     pub(crate) restriction: Restriction,
     /// Filters of which the restriction says nothing or not all, as text.
     pub(crate) local_filters: Vec<String>,
-    /// Columns that the plan gets; a subset of the selected ones.
+    /// Columns that are made of what arrives; a subset of the selected ones.
+    pub(crate) columns: SchemaRef,
+    /// What is computed from the columns; None for the columns themselves.
+    pub(crate) projector: Option<Arc<Projector>>,
+    /// What the plan gets.
     pub(crate) schema: SchemaRef,
     /// Rows after which nobody needs more.
     pub(crate) limit: Option<usize>,
@@ -106,9 +113,33 @@ impl ReadSpec {
             selected_fields,
             restriction,
             local_filters,
+            columns: Arc::clone(&schema),
+            projector: None,
             schema,
             limit,
         })
+    }
+
+    /// The rows of the plan from rows of the columns.
+    pub(crate) fn project(&self, batch: RecordBatch) -> datafusion::error::Result<RecordBatch> {
+        match &self.projector {
+            Some(projector) => projector.project_batch(&batch),
+            None => Ok(batch),
+        }
+    }
+
+    /// An expression over what the plan gets as one over the columns.
+    pub(crate) fn over_columns(
+        &self,
+        expr: &Arc<dyn PhysicalExpr>,
+    ) -> datafusion::error::Result<Arc<dyn PhysicalExpr>> {
+        let Some(projector) = &self.projector else {
+            return Ok(Arc::clone(expr));
+        };
+        match update_expr(expr, projector.projection().as_ref(), true)? {
+            Some(expr) => Ok(expr),
+            None => internal_err!("{expr} is not over the columns of the scan"),
+        }
     }
 }
 

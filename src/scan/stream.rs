@@ -89,7 +89,7 @@ impl PartitionReader {
                     if rows == 0 {
                         return Ok(None);
                     }
-                    let batch = held.batch.slice(from, rows);
+                    let batch = self.spec.project(held.batch.slice(from, rows))?;
                     self.metrics.baseline.record_output(rows);
                     return Ok(Some((batch, Position::Slicing(ahead, held, from + rows))));
                 }
