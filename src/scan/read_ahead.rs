@@ -16,7 +16,7 @@ use datafusion::error::{DataFusionError, Result};
 use datafusion::execution::memory_pool::{
     MemoryConsumer, MemoryLimit, MemoryPool, MemoryReservation,
 };
-use futures::Stream;
+use futures::{Stream, StreamExt};
 use tokio::sync::{Notify, mpsc};
 
 /// Messages that wait for the engine at most.
@@ -117,7 +117,12 @@ impl Memory {
             // Made first, so that no release after the look is missed.
             let released = self.holdings.released.notified();
             if self.holdings.messages.load(Ordering::Acquire) == 0 {
-                memory.try_grow(bytes)?;
+                memory.try_grow(bytes).map_err(|error| {
+                    error.context(format!(
+                        "one response of {bytes} bytes needs room in the session's memory pool, \
+                         whose limit is too low"
+                    ))
+                })?;
                 break;
             }
             if self.leaves_room_for_others(bytes) && memory.try_grow(bytes).is_ok() {
@@ -193,7 +198,6 @@ async fn read(
     memory: Memory,
     sender: mpsc::Sender<Held>,
 ) -> Result<()> {
-    use futures::StreamExt;
     let mut batches = std::pin::pin!(batches);
     // Nobody waits for more once the receiver is gone.
     while let Ok(place) = sender.reserve().await {
@@ -203,4 +207,157 @@ async fn read(
         }
     }
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use datafusion::arrow::array::{ArrayRef, Int64Array};
+    use datafusion::execution::memory_pool::{GreedyMemoryPool, UnboundedMemoryPool};
+    use futures::stream;
+
+    use super::*;
+
+    const ROWS: i64 = 1_000;
+    const BYTES: usize = 8_000;
+
+    fn message(number: i64) -> RecordBatch {
+        let values = Int64Array::from_iter_values(number * ROWS..(number + 1) * ROWS);
+        RecordBatch::try_from_iter([("n", Arc::new(values) as ArrayRef)]).unwrap()
+    }
+
+    /// So many messages, and how many of them were asked for.
+    fn messages(
+        count: i64,
+    ) -> (
+        impl Stream<Item = Result<RecordBatch>> + Send + 'static,
+        Arc<AtomicUsize>,
+    ) {
+        let asked = Arc::new(AtomicUsize::new(0));
+        let counter = Arc::clone(&asked);
+        let messages = stream::iter(0..count).map(move |number| {
+            counter.fetch_add(1, Ordering::SeqCst);
+            Ok(message(number))
+        });
+        (messages, asked)
+    }
+
+    fn pool_of(messages: usize) -> Arc<dyn MemoryPool> {
+        Arc::new(GreedyMemoryPool::new(messages * BYTES))
+    }
+
+    fn start(
+        messages: impl Stream<Item = Result<RecordBatch>> + Send + 'static,
+        pool: &Arc<dyn MemoryPool>,
+        neighbours: &Arc<Neighbours>,
+    ) -> ReadAhead {
+        let consumer = MemoryConsumer::new("scan");
+        ReadAhead::start(messages, consumer, pool, Arc::clone(neighbours))
+    }
+
+    /// Lets the tasks go on until none of them can.
+    async fn settle() {
+        for _ in 0..100 {
+            tokio::task::yield_now().await;
+        }
+    }
+
+    async fn rest(mut ahead: ReadAhead) -> Result<usize> {
+        let mut rows = 0;
+        while let Some(held) = ahead.next().await? {
+            rows += held.batch.num_rows();
+        }
+        Ok(rows)
+    }
+
+    #[tokio::test]
+    async fn so_many_messages_are_read_ahead_and_no_more() {
+        let pool: Arc<dyn MemoryPool> = Arc::new(UnboundedMemoryPool::default());
+        let (messages, asked) = messages(50);
+        let mut ahead = start(messages, &pool, &Arc::default());
+        settle().await;
+        assert_eq!(asked.load(Ordering::SeqCst), MESSAGES_AHEAD);
+        assert_eq!(pool.reserved(), MESSAGES_AHEAD * BYTES);
+        let first = ahead.next().await.unwrap();
+        settle().await;
+        assert_eq!(asked.load(Ordering::SeqCst), MESSAGES_AHEAD + 1);
+        drop(first);
+        assert_eq!(rest(ahead).await.unwrap(), 49_000);
+        assert_eq!(pool.reserved(), 0);
+    }
+
+    #[tokio::test]
+    async fn a_full_pool_stops_reading_ahead() {
+        let pool = pool_of(1);
+        let (messages, asked) = messages(5);
+        let mut ahead = start(messages, &pool, &Arc::default());
+        settle().await;
+        // The second was asked for and finds no room.
+        assert_eq!(asked.load(Ordering::SeqCst), 2);
+        assert_eq!(pool.reserved(), BYTES);
+        for number in 0..5 {
+            let held = ahead.next().await.unwrap().unwrap();
+            assert_eq!(held.batch, message(number));
+            assert_eq!(pool.reserved(), BYTES);
+        }
+        assert!(ahead.next().await.unwrap().is_none());
+        assert!(ahead.next().await.unwrap().is_none());
+        assert_eq!(pool.reserved(), 0);
+    }
+
+    #[tokio::test]
+    async fn a_message_that_fits_nowhere_is_an_error() {
+        let pool: Arc<dyn MemoryPool> = Arc::new(GreedyMemoryPool::new(BYTES - 1));
+        let (messages, _) = messages(2);
+        let mut ahead = start(messages, &pool, &Arc::default());
+        let error = ahead.next().await.unwrap_err();
+        let root = error.find_root();
+        assert!(
+            matches!(root, DataFusionError::ResourcesExhausted(_)),
+            "{error}"
+        );
+        assert!(error.to_string().contains("8000 bytes"), "{error}");
+        assert_eq!(pool.reserved(), 0);
+    }
+
+    /// Every partition gets its first message before any gets a second that would
+    /// take its room.
+    #[tokio::test]
+    async fn being_ahead_does_not_make_others_fail() {
+        let pool = pool_of(4);
+        let neighbours = Arc::default();
+        let readers: Vec<_> = (0..4)
+            .map(|_| start(messages(20).0, &pool, &neighbours))
+            .collect();
+        settle().await;
+        assert_eq!(pool.reserved(), 4 * BYTES);
+        for reader in readers {
+            assert_eq!(rest(reader).await.unwrap(), 20_000);
+        }
+        assert_eq!(pool.reserved(), 0);
+        assert_eq!(neighbours.empty_handed.load(Ordering::SeqCst), 0);
+    }
+
+    #[tokio::test]
+    async fn dropping_the_reader_drops_what_it_reads() {
+        let alive = Arc::new(());
+        let held = Arc::clone(&alive);
+        let endless = stream::pending().inspect(move |_: &Result<RecordBatch>| {
+            let _ = &held;
+        });
+        let pool = pool_of(1);
+        let ahead = start(endless, &pool, &Arc::default());
+        settle().await;
+        assert_eq!(Arc::strong_count(&alive), 2);
+        drop(ahead);
+        settle().await;
+        assert_eq!(Arc::strong_count(&alive), 1);
+    }
+
+    #[tokio::test]
+    #[should_panic(expected = "on purpose")]
+    async fn a_panic_is_not_the_end_of_the_rows() {
+        let panics = stream::once(async { panic!("on purpose") });
+        let mut ahead = start(panics, &pool_of(1), &Arc::default());
+        let _ = ahead.next().await;
+    }
 }

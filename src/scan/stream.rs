@@ -98,7 +98,7 @@ impl PartitionReader {
     }
 
     fn start(self: &Arc<Self>, context: &TaskContext) -> ReadAhead {
-        let name = format!("BigQueryScan[{}]", self.partition);
+        let name = format!("BigQueryScan {}[{}]", self.source.table, self.partition);
         ReadAhead::start(
             Arc::clone(self).messages(),
             MemoryConsumer::new(name),

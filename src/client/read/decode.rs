@@ -28,6 +28,13 @@ const MAX_DECODED_BYTES: usize = 1 << 30;
 /// from a length overflows.
 const MAX_ROWS: usize = i32::MAX as usize;
 
+/// LZ4 makes at most this many bytes out of one.
+const LZ4_RATIO: usize = 255;
+
+/// How much a buffer of the service's may shrink before its size is only believed
+/// as far as its contents bear it out.
+const BELIEVED_RATIO: usize = 32;
+
 /// The length that stands before a compressed buffer and says that this one
 /// was not worth compressing.
 const NOT_COMPRESSED: i64 = -1;
@@ -108,6 +115,11 @@ fn unwrap_block(block: &[u8], size: i64) -> Result<Bytes> {
         .ok()
         .filter(|size| *size <= MAX_DECODED_BYTES)
         .ok_or_else(too_large)?;
+    if size / LZ4_RATIO > block.len() {
+        return Err(Error::data(
+            "a response's LZ4 compression cannot hold as much as it says",
+        ));
+    }
     let content = lz4_flex::block::decompress(block, size).map_err(|error| {
         Error::data("a response's LZ4 compression is damaged").with_source(error)
     })?;
@@ -156,8 +168,12 @@ impl<'a> BatchReader<'a> {
             }
             buffers.push((start, size));
         }
+        let rows = length(header.length())?;
+        if rows > MAX_ROWS {
+            return Err(damaged());
+        }
         Ok(BatchReader {
-            rows: length(header.length())?,
+            rows,
             nodes: nodes.into_iter(),
             buffers: buffers.into_iter(),
             body,
@@ -289,27 +305,35 @@ fn shorten(buffer: Buffer, field: &Field, bytes: usize) -> Result<Buffer> {
     Ok(buffer.slice_with_length(0, bytes))
 }
 
-/// Undoes the compression of a buffer whose size is known and allowed.
+/// Undoes the compression of a buffer whose size is known and allowed. Memory is
+/// taken as the contents come, not as the size claims.
 fn decompress(
     compression: CompressionType,
     content: &[u8],
     size: usize,
 ) -> std::result::Result<Vec<u8>, String> {
-    let decoded = match compression {
+    let believed = size.min(content.len().saturating_mul(BELIEVED_RATIO));
+    let mut decoded = Vec::with_capacity(believed);
+    // A frame does not end where it should, so reading is bounded.
+    let limit = u64::try_from(size).unwrap_or(u64::MAX).saturating_add(1);
+    match compression {
         CompressionType::LZ4_FRAME => {
-            let mut decoded = Vec::with_capacity(size);
-            // A frame does not end where it should, so reading is bounded.
-            let limit = u64::try_from(size).unwrap_or(u64::MAX).saturating_add(1);
             lz4_flex::frame::FrameDecoder::new(content)
                 .take(limit)
                 .read_to_end(&mut decoded)
                 .map_err(|error| format!("has damaged LZ4 compression ({error})"))?;
-            decoded
         }
-        CompressionType::ZSTD => zstd::bulk::decompress(content, size)
-            .map_err(|error| format!("has damaged Zstandard compression ({error})"))?,
+        CompressionType::ZSTD if believed == size => {
+            decoded = zstd::bulk::decompress(content, size)
+                .map_err(|error| format!("has damaged Zstandard compression ({error})"))?;
+        }
+        CompressionType::ZSTD => {
+            zstd::Decoder::with_buffer(content)
+                .and_then(|decoder| decoder.take(limit).read_to_end(&mut decoded))
+                .map_err(|error| format!("has damaged Zstandard compression ({error})"))?;
+        }
         _ => return Err("is compressed in a way that BigQuery does not document".into()),
-    };
+    }
     if decoded.len() == size {
         Ok(decoded)
     } else {

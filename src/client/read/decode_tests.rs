@@ -251,6 +251,96 @@ fn decompression_is_bounded_by_what_a_buffer_says() {
     );
 }
 
+/// Sizes that the contents do not bear out are errors, and take no memory.
+#[test]
+fn sizes_out_of_proportion_are_errors() {
+    let schema = Schema::new(vec![Field::new("n", DataType::Int64, true)]);
+    let numbers: Int64Array = (0..10_000).collect();
+    let batch = RecordBatch::try_new(Arc::new(schema), vec![Arc::new(numbers)]).unwrap();
+    for codec in [CompressionType::LZ4_FRAME, CompressionType::ZSTD] {
+        let encoded = encode_batch(&batch, Some(codec)).to_vec();
+        let size = 80_000_i64.to_le_bytes();
+        let at = encoded.windows(8).position(|bytes| *bytes == size);
+        let at = at.expect("the buffer says its size");
+        for claimed in [
+            0,
+            79_999,
+            80_001,
+            1 << 30,
+            (1 << 30) + 1,
+            1 << 40,
+            i64::MAX,
+            i64::MIN,
+            -2,
+        ] {
+            let mut damaged = encoded.clone();
+            damaged[at..at + 8].copy_from_slice(&i64::to_le_bytes(claimed));
+            let error = plain(&batch).decode(damaged.into(), None).unwrap_err();
+            assert_eq!(error.kind(), ErrorKind::Data, "{codec:?} {claimed}");
+        }
+    }
+    let tiny = Bytes::from_static(&[0x10, b'x']);
+    let block = decoder(&every_type(), Payload::Lz4Block);
+    for claimed in [1 << 20, 1 << 30, i64::MAX] {
+        let error = block.decode(tiny.clone(), Some(claimed)).unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::Data, "{claimed}");
+    }
+}
+
+/// Highly compressible values are no attack: they may shrink beyond what is
+/// believed at once.
+#[test]
+fn values_that_shrink_a_lot_come_back() {
+    let schema = Schema::new(vec![Field::new("n", DataType::Int64, true)]);
+    let zeros = Int64Array::from(vec![0; 1 << 20]);
+    let batch = RecordBatch::try_new(Arc::new(schema), vec![Arc::new(zeros)]).unwrap();
+    for codec in CODECS {
+        let encoded = encode_batch(&batch, codec);
+        assert!(codec.is_none() || encoded.len() * BELIEVED_RATIO < 8 << 20);
+        let decoded = plain(&batch).decode(encoded, None).unwrap();
+        assert_eq!(decoded, std::slice::from_ref(&batch), "{codec:?}");
+    }
+    let message = encode_batch(&batch, None);
+    let block = Bytes::from(lz4_flex::block::compress(&message));
+    let decoder = decoder(&batch.schema(), Payload::Lz4Block);
+    let size = i64::try_from(message.len()).unwrap();
+    assert_eq!(decoder.decode(block, Some(size)).unwrap(), [batch]);
+}
+
+/// Each buffer may be large, all of them together may not.
+#[test]
+fn one_response_has_one_budget() {
+    let zeros = Int64Array::from(vec![0; 1 << 20]);
+    let columns = 150;
+    let fields: Vec<_> = (0..columns)
+        .map(|n| Field::new(format!("c{n}"), DataType::Int64, true))
+        .collect();
+    let column: ArrayRef = Arc::new(zeros);
+    let columns = vec![column; columns];
+    let batch = RecordBatch::try_new(Arc::new(Schema::new(fields)), columns).unwrap();
+    let encoded = encode_batch(&batch, Some(CompressionType::ZSTD));
+    assert!(encoded.len() < 1 << 20);
+    let error = plain(&batch).decode(encoded, None).unwrap_err();
+    assert!(error.message().contains("takes more than"), "{error}");
+}
+
+/// Rows of no column take no memory, and their number is bounded all the same.
+#[test]
+fn a_number_of_rows_beyond_all_bounds_is_an_error() {
+    let none = Arc::new(Schema::empty());
+    let rows = |count| {
+        let options = RecordBatchOptions::new().with_row_count(Some(count));
+        let batch = RecordBatch::try_new_with_options(Arc::clone(&none), vec![], &options);
+        encode_batch(&batch.unwrap(), None)
+    };
+    let decoded = decoder(&none, Payload::Plain)
+        .decode(rows(7), None)
+        .unwrap();
+    assert_eq!(decoded[0].num_rows(), 7);
+    let error = decoder(&none, Payload::Plain).decode(rows(1 << 40), None);
+    assert_eq!(error.unwrap_err().kind(), ErrorKind::Data);
+}
+
 #[test]
 fn a_batch_of_another_schema_is_an_error() {
     let batch = every_value();
@@ -318,6 +408,29 @@ fn no_changed_byte_makes_it_panic() {
                 let _ = decoder.decode(damaged.into(), None);
             }
         }
+    }
+}
+
+/// What the fuzz targets call accepts what is right, so that damage is more than
+/// a wrong beginning.
+#[test]
+fn fuzz_targets_reach_the_arrays() {
+    use crate::client::read::fuzzing::{Verdict, columns, response, session_schema};
+    let schema = columns();
+    assert_eq!(session_schema(&encode(&schema)), Verdict::Accepted);
+    assert_eq!(session_schema(b"no schema"), Verdict::Refused);
+    let empty: Vec<ArrayRef> = schema
+        .fields()
+        .iter()
+        .map(|field| new_empty_array(field.data_type()))
+        .collect();
+    let batch = RecordBatch::try_new(schema, empty).unwrap();
+    for codec in CODECS {
+        let mut input = (-1_i64).to_le_bytes().to_vec();
+        input.extend(encode_batch(&batch, codec));
+        assert_eq!(response(&input), Verdict::Accepted);
+        input.truncate(40);
+        assert_eq!(response(&input), Verdict::Refused);
     }
 }
 

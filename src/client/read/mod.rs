@@ -7,6 +7,8 @@
 
 mod channel;
 mod decode;
+#[doc(hidden)]
+pub mod fuzzing;
 mod message;
 mod schema;
 pub mod session;

@@ -297,7 +297,10 @@ impl Reader {
                 batch,
                 offset: self.position,
             });
-            self.position += rows;
+            self.position = self
+                .position
+                .checked_add(rows)
+                .ok_or_else(|| Error::data("a stream has more rows than any table can have"))?;
             counters.rows.fetch_add(rows, Ordering::Relaxed);
             self.backoff.progressed();
         }
