@@ -76,6 +76,11 @@ impl Server {
         self.local.service().faults.rule(rule).unwrap().acted
     }
 
+    /// Ends a rule.
+    pub(crate) fn unfault(&self, rule: u64) {
+        assert!(self.local.service().faults.remove(rule));
+    }
+
     /// A client of this server.
     pub(crate) fn client(&self) -> Client {
         let options = Options::resolve(&self.options()).unwrap();

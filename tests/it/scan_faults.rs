@@ -18,7 +18,7 @@ use crate::harness::{error, metric, plan, run, scan_line};
 
 /// A REST server with one table `p.d.t` of a column `n`, and a session over it
 /// and `read`.
-async fn session_over(read: &FakeRead) -> (FakeRest, SessionContext) {
+pub(crate) async fn session_over(read: &FakeRead) -> (FakeRest, SessionContext) {
     let rest = FakeRest::start(|_, _| {
         let table = json!({
             "kind": "bigquery#table",
