@@ -26,6 +26,7 @@ use http_body::Frame;
 use prost::Message;
 use tokio::net::TcpListener;
 use tokio::sync::mpsc;
+use tokio_stream::StreamExt;
 use tokio_stream::wrappers::TcpListenerStream;
 use tonic::Code;
 use tonic::service::Routes;
@@ -216,9 +217,15 @@ async fn serve(mut builder: tonic::transport::Server, listener: TcpListener, sha
             post(read_rows),
         )
         .with_state(shared);
+    // Small responses go out at once.
+    let connections = TcpListenerStream::new(listener).map(|connection| {
+        let connection = connection?;
+        connection.set_nodelay(true)?;
+        Ok::<_, std::io::Error>(connection)
+    });
     let _ = builder
         .add_routes(Routes::from(router))
-        .serve_with_incoming(TcpListenerStream::new(listener))
+        .serve_with_incoming(connections)
         .await;
 }
 

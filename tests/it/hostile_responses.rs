@@ -16,7 +16,7 @@ use rand::{Rng, SeedableRng};
 
 use crate::fake_read::{Act, FakeRead, STREAM, rows, session};
 
-const CASES: u64 = 600;
+const CASES: u64 = 4_000;
 
 /// Damages `bytes` a little or a lot.
 fn damage(random: &mut StdRng, bytes: &Bytes) -> Bytes {
