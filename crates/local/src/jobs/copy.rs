@@ -14,10 +14,10 @@ use super::record::applied;
 use super::statistics::{CopyStatistics, Statistics};
 use super::target::Target;
 use crate::error::{Result, ServiceError};
-use crate::schema::{arrow_schema, logical_bytes};
+use crate::schema::arrow_schema;
 use crate::store::{
-    DatasetRef, Mutation, Partition, Partitioning, Rows, Segment, State, Store, Table, TableKind,
-    TableMeta, millis_now,
+    DatasetRef, Mutation, Partition, Partitioning, Rows, SegmentWriter, State, Store, Table,
+    TableKind, TableMeta, millis_now,
 };
 
 /// Sources of one job at most.
@@ -30,12 +30,6 @@ pub struct Copy {
     destination: Target,
     create: CreateDisposition,
     write: WriteDisposition,
-}
-
-/// Rows to copy: the batches of one segment and its ingestion-time partition.
-struct Part {
-    batches: Vec<RecordBatch>,
-    partition: Option<i64>,
 }
 
 impl Copy {
@@ -110,14 +104,14 @@ impl Copy {
     /// Copies.
     pub fn run(&self, store: &Store, job: &Job) -> Result<CopyStatistics> {
         store.commit(|state| {
-            let (mut mutations, statistics) = self.plan(state)?;
+            let (mut mutations, statistics) = self.plan(store, state)?;
             let outcome = Outcome::success(Statistics::Copy(statistics));
             mutations.push(applied(job, &outcome, None));
             Ok((mutations, statistics))
         })
     }
 
-    fn plan(&self, state: &State) -> Result<(Vec<Mutation>, CopyStatistics)> {
+    fn plan(&self, store: &Store, state: &State) -> Result<(Vec<Mutation>, CopyStatistics)> {
         let reference = &self.destination.table;
         let dataset = state.require_dataset(&reference.dataset_ref())?;
         let sources = self.sources(state)?;
@@ -163,30 +157,56 @@ impl Copy {
         let mut statistics = CopyStatistics::default();
         let mut segments = Vec::new();
         for (source, target) in sources.iter().zip(&self.sources) {
-            for part in parts_of(source, target)? {
-                let fitted: Result<Vec<RecordBatch>> = part
-                    .batches
-                    .iter()
-                    .map(|batch| fit_batch(batch, &meta.schema, &arrow))
-                    .collect();
-                let fitted = fitted?;
-                for batch in &fitted {
-                    statistics.copied_rows += u64::try_from(batch.num_rows()).unwrap_or(u64::MAX);
-                    statistics.copied_logical_bytes += logical_bytes(batch);
+            let own = source.meta();
+            let snapshot = source.snapshot();
+            let inside = target.partition_of(&own)?;
+            let place = |from: Option<i64>| match (meta.partitioning(), &decorated) {
+                (Partitioning::Ingestion(_), Some(Partition::Time(start))) => Some(*start),
+                (Partitioning::Ingestion(_), _) => from.or_else(|| meta.ingestion_partition(now)),
+                _ => None,
+            };
+            // Rows that come as they are stay in the files where they are.
+            let checked = match meta.partitioning() {
+                Partitioning::Ingestion(_) => None,
+                _ => decorated.as_ref(),
+            };
+            if inside.is_none() && checked.is_none() && snapshot.arrow == arrow {
+                for segment in &snapshot.segments {
+                    segments.push(segment.share_in(place(segment.partition())));
                 }
-                let partition = match (meta.partitioning(), &decorated) {
-                    (Partitioning::Ingestion(_), Some(Partition::Time(start))) => Some(*start),
-                    (Partitioning::Ingestion(_), _) => {
-                        part.partition.or_else(|| meta.ingestion_partition(now))
-                    }
-                    (_, Some(partition)) => {
-                        check_rows(&meta, partition, &self.destination, &fitted)?;
-                        None
-                    }
-                    (_, None) => None,
-                };
-                segments.push(Segment::in_memory(fitted, partition));
+                continue;
             }
+            let fit = |batch: &RecordBatch| -> Result<RecordBatch> {
+                let fitted = fit_batch(batch, &meta.schema, &arrow)?;
+                if let Some(partition) = checked {
+                    let rows = std::slice::from_ref(&fitted);
+                    check_rows(&meta, partition, &self.destination, rows)?;
+                }
+                Ok(fitted)
+            };
+            if let Some(partition) = &inside {
+                let from = match partition {
+                    Partition::Time(start) => Some(*start),
+                    _ => None,
+                };
+                let mut out = SegmentWriter::new(store, place(from));
+                snapshot.each_partition_row(&own, partition, Rows::Inside, &mut |batch| {
+                    out.push(fit(&batch)?)
+                })?;
+                segments.extend(out.finish()?);
+                continue;
+            }
+            for segment in &snapshot.segments {
+                let mut out = SegmentWriter::new(store, place(segment.partition()));
+                for batch in segment.reader()? {
+                    out.push(fit(&batch?)?)?;
+                }
+                segments.extend(out.finish()?);
+            }
+        }
+        for segment in &segments {
+            statistics.copied_rows += u64::try_from(segment.rows()).unwrap_or(u64::MAX);
+            statistics.copied_logical_bytes += segment.logical_bytes();
         }
         let mut mutations = Vec::new();
         if existing.is_none_or(|table| *table.meta() != meta) {
@@ -201,9 +221,9 @@ impl Copy {
                     Mutation::ReplacePartitions(reference.clone(), vec![start], segments)
                 }
                 (_, partition) => {
-                    let kept = rows_outside(table, &meta, &partition)?;
-                    segments.insert(0, Segment::in_memory(kept, None));
-                    Mutation::Replace(reference.clone(), segments)
+                    let mut all = rows_outside(store, table, &meta, &partition)?;
+                    all.append(&mut segments);
+                    Mutation::Replace(reference.clone(), all)
                 }
             },
             _ => Mutation::Append(reference.clone(), segments),
@@ -255,29 +275,4 @@ fn like(model: &TableMeta, own: TableMeta) -> TableMeta {
         foreign_keys: model.foreign_keys.clone(),
         ..own
     }
-}
-
-/// The rows of a table, or of the partition that `target` names.
-fn parts_of(table: &Table, target: &Target) -> Result<Vec<Part>> {
-    let meta = table.meta();
-    let snapshot = table.snapshot();
-    if let Some(partition) = target.partition_of(&meta)? {
-        return Ok(vec![Part {
-            batches: snapshot.partition_rows(&meta, &partition, Rows::Inside)?,
-            partition: match partition {
-                Partition::Time(start) => Some(start),
-                _ => None,
-            },
-        }]);
-    }
-    snapshot
-        .segments
-        .iter()
-        .map(|segment| {
-            Ok(Part {
-                batches: segment.batches()?,
-                partition: segment.partition(),
-            })
-        })
-        .collect()
 }

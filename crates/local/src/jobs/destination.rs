@@ -14,8 +14,8 @@ use super::target::Target;
 use crate::error::{Result, ServiceError};
 use crate::schema::{TableSchema, arrow_schema, logical_bytes};
 use crate::store::{
-    Dataset, Mutation, Partition, Partitioning, Rows, Segment, Snapshot, State, Store, Table,
-    TableKind, TableMeta, TableRef, millis_now,
+    Dataset, Mutation, Partition, Partitioning, Rows, Segment, SegmentWriter, Snapshot, State,
+    Store, Table, TableKind, TableMeta, TableRef, millis_now,
 };
 
 /// Where and how a job's rows are written.
@@ -222,13 +222,18 @@ impl Destination {
                 rows,
                 bytes,
             };
-            let mut mutations = self.mutations(plan, fitted)?;
+            let mut mutations = self.mutations(store, plan, fitted)?;
             mutations.extend(carried(&written));
             Ok((mutations, written))
         })
     }
 
-    fn mutations(&self, plan: Plan, batches: Vec<RecordBatch>) -> Result<Vec<Mutation>> {
+    fn mutations(
+        &self,
+        store: &Store,
+        plan: Plan,
+        batches: Vec<RecordBatch>,
+    ) -> Result<Vec<Mutation>> {
         let reference = &self.target.table;
         let meta = &plan.meta;
         let decorated = self.target.partition_of(meta)?;
@@ -257,11 +262,11 @@ impl Destination {
                 check_rows(meta, &partition, &self.target, &batches)?;
                 if replace {
                     let mut all = match &plan.existing {
-                        Some(table) => rows_outside(table, meta, &partition)?,
+                        Some(table) => rows_outside(store, table, meta, &partition)?,
                         None => Vec::new(),
                     };
-                    all.extend(batches);
-                    Mutation::Replace(reference.clone(), segments(all, None))
+                    all.extend(segments(batches, None));
+                    Mutation::Replace(reference.clone(), all)
                 } else {
                     Mutation::Append(reference.clone(), segments(batches, None))
                 }
@@ -310,10 +315,12 @@ pub(super) fn check_rows(
         version: 0,
         time: 0,
     };
-    if rows
-        .partition_rows(meta, partition, Rows::Outside)?
-        .is_empty()
-    {
+    let mut outside = false;
+    rows.each_partition_row(meta, partition, Rows::Outside, &mut |_| {
+        outside = true;
+        Ok(())
+    })?;
+    if !outside {
         return Ok(());
     }
     Err(ServiceError::invalid(format!(
@@ -325,17 +332,19 @@ pub(super) fn check_rows(
 
 /// The table's rows outside a partition, in the form of `meta`'s schema.
 pub(super) fn rows_outside(
+    store: &Store,
     table: &Table,
     meta: &TableMeta,
     partition: &Partition,
-) -> Result<Vec<RecordBatch>> {
+) -> Result<Vec<Segment>> {
     let arrow = arrow_schema(&meta.schema);
+    let mut out = SegmentWriter::new(store, None);
     table
         .snapshot()
-        .partition_rows(&table.meta(), partition, Rows::Outside)?
-        .iter()
-        .map(|batch| fit_batch(batch, &meta.schema, &arrow))
-        .collect()
+        .each_partition_row(&table.meta(), partition, Rows::Outside, &mut |batch| {
+            out.push(fit_batch(&batch, &meta.schema, &arrow)?)
+        })?;
+    out.finish()
 }
 
 fn count(n: usize) -> u64 {

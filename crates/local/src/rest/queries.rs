@@ -15,7 +15,7 @@ use super::jobs::{find, of_request};
 use super::request::{JsonBody, Params};
 use super::resource::job::{affected_rows, dml_stats, millis, nameless, reference};
 use super::resource::list_etag;
-use super::tabledata::{MAX_PAGE_BYTES, timestamp_text};
+use super::tabledata::{MAX_PAGE_BYTES, timestamp_text, write_from};
 use super::{names, page};
 use crate::engine::load::optional_int64;
 use crate::error::{Reason, Result, ServiceError};
@@ -23,7 +23,8 @@ use crate::jobs::statistics::{QueryStatistics, Statistics};
 use crate::jobs::{self, Job, JobKind, JobRequest, JobResult, JobState};
 use crate::schema::TableSchema;
 use crate::server::Service;
-use crate::value::{TextOptions, TimestampText, rows};
+use crate::value::rows::PageWriter;
+use crate::value::{TextOptions, TimestampText};
 
 /// How long a request waits when it says nothing.
 const DEFAULT_TIMEOUT_MS: u64 = 10_000;
@@ -337,14 +338,10 @@ fn page_of(answer: &mut Answer, job: &Job, result: &JobResult, wanted: Wanted) -
     };
     let total = snapshot.rows();
     answer.total_rows = Some(total.to_string());
-    let page = rows::page(
-        &result.schema,
-        &snapshot.batches()?,
-        wanted.start,
-        wanted.max_rows.unwrap_or(usize::MAX),
-        MAX_PAGE_BYTES,
-        wanted.options,
-    )?;
+    let rows = wanted.max_rows.unwrap_or(usize::MAX);
+    let mut page = PageWriter::new(&result.schema, rows, MAX_PAGE_BYTES, wanted.options);
+    write_from(snapshot, wanted.start, &snapshot.arrow, &mut page)?;
+    let page = page.finish()?;
     let next = wanted.start.saturating_add(page.count);
     if next < total {
         let position = format!("{}:{next}", job.reference.id);

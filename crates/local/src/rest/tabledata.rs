@@ -2,7 +2,6 @@
 
 use std::sync::Arc;
 
-use arrow::array::RecordBatch;
 use arrow::datatypes::SchemaRef;
 use axum::Router;
 use axum::extract::{Path, State};
@@ -16,7 +15,9 @@ use super::{insert_all, names, page};
 use crate::error::{Result, ServiceError};
 use crate::schema::{Field, FieldType, TableSchema, adapt_batch, arrow_schema};
 use crate::server::Service;
-use crate::store::{Mutation, Rows, Segment, Snapshot, Table, TableKind, TableMeta, TableRef};
+use crate::store::{
+    Mutation, Rows, SegmentWriter, Snapshot, Store, Table, TableKind, TableMeta, TableRef,
+};
 use crate::value::rows::PageWriter;
 use crate::value::{TextOptions, TimestampText};
 
@@ -78,13 +79,17 @@ fn data_list(table: &Table, partition: Option<&str>, params: &Params) -> RestRes
     let mut page = PageWriter::new(&schema, wanted, MAX_PAGE_BYTES, options);
     let total = match partition {
         Some(id) => {
-            let rows = snapshot.partition_rows(&meta, &meta.partition(id)?, Rows::Inside)?;
-            let mut skip = start;
-            for batch in &rows {
-                page.push(&adapt_batch(batch, &target)?, skip)?;
+            let (mut skip, mut total) = (start, 0);
+            let partition = meta.partition(id)?;
+            snapshot.each_partition_row(&meta, &partition, Rows::Inside, &mut |batch| {
+                if !page.is_full() {
+                    page.push(&adapt_batch(&batch, &target)?, skip)?;
+                }
                 skip = skip.saturating_sub(batch.num_rows());
-            }
-            rows.iter().map(RecordBatch::num_rows).sum()
+                total += batch.num_rows();
+                Ok(())
+            })?;
+            total
         }
         None => {
             write_from(&snapshot, start, &target, &mut page)?;
@@ -109,7 +114,7 @@ fn data_list(table: &Table, partition: Option<&str>, params: &Params) -> RestRes
 }
 
 /// Writes rows `start..`, reading no more segments than the page needs.
-fn write_from(
+pub(super) fn write_from(
     snapshot: &Snapshot,
     start: usize,
     target: &SchemaRef,
@@ -263,11 +268,15 @@ pub(super) fn delete_partition(
         let meta = table.meta();
         conditions.check(&meta.etag)?;
         let partition = meta.partition(id)?;
-        Ok((vec![without_partition(table, &meta, &partition)?], ()))
+        Ok((
+            vec![without_partition(&service.store, table, &meta, &partition)?],
+            (),
+        ))
     })
 }
 
 fn without_partition(
+    store: &Store,
     table: &Table,
     meta: &TableMeta,
     partition: &crate::store::Partition,
@@ -281,15 +290,13 @@ fn without_partition(
             Vec::new(),
         ));
     }
-    let kept = table
+    let mut kept = SegmentWriter::new(store, None);
+    table
         .snapshot()
-        .partition_rows(meta, partition, Rows::Outside)?;
-    let segments = if kept.is_empty() {
-        Vec::new()
-    } else {
-        vec![Segment::in_memory(kept, None)]
-    };
-    Ok(Mutation::Replace(reference, segments))
+        .each_partition_row(meta, partition, Rows::Outside, &mut |batch| {
+            kept.push(batch)
+        })?;
+    Ok(Mutation::Replace(reference, kept.finish()?))
 }
 
 #[cfg(test)]

@@ -144,8 +144,10 @@ impl Store {
             if let Mutation::Compact(_, _, segment) = mutation {
                 let merged = std::mem::replace(segment, Segment::in_memory(Vec::new(), None));
                 *segment = disk.stage_whole(merged)?;
-            } else if let Some(segments) = mutation.segments_mut() {
-                *segments = disk.stage(std::mem::take(segments))?;
+            } else {
+                for segments in mutation.segments_mut() {
+                    *segments = disk.stage(std::mem::take(segments))?;
+                }
             }
         }
         let now = micros_now().max(*last + 1);
@@ -236,7 +238,7 @@ impl Store {
             }) {
                 continue;
             }
-            match table.expiry(micros_now())? {
+            match table.expiry(self, micros_now())? {
                 Expiry::Later(next) => {
                     checked.insert(table.incarnation(), Checked { seen, next });
                 }

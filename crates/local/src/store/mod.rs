@@ -17,6 +17,7 @@ mod reference;
 mod required_filter;
 mod routine;
 mod segment;
+mod segment_writer;
 mod state;
 mod table;
 mod write_stream;
@@ -32,6 +33,7 @@ pub use reference::{DatasetRef, JobRef, TableRef};
 pub use required_filter::RequiredFilter;
 pub use routine::{Routine, RoutineKind, RoutineRef};
 pub use segment::{Segment, SegmentReader};
+pub use segment_writer::SegmentWriter;
 pub use state::{State, micros_now, millis_now};
 pub use table::{
     ClusteringSpec, RangePartitioning, Snapshot, Table, TableKind, TableMeta, TimePartitioning,

@@ -23,6 +23,9 @@ pub enum Mutation {
     Append(TableRef, Vec<Segment>),
     /// Replaces all rows, under the schema that the table has then.
     Replace(TableRef, Vec<Segment>),
+    /// Puts other rows in the place of those of some live segments, which
+    /// [`Table::live_ids`](super::Table::live_ids) names; the others stay.
+    Rewrite(TableRef, Vec<(u64, Vec<Segment>)>),
     /// Replaces the rows of some ingestion-time partitions (starts in
     /// microseconds since the epoch).
     ReplacePartitions(TableRef, Vec<i64>, Vec<Segment>),
@@ -53,12 +56,13 @@ pub enum Mutation {
 
 impl Mutation {
     /// The segments that the step adds.
-    pub(super) fn segments_mut(&mut self) -> Option<&mut Vec<Segment>> {
+    pub(super) fn segments_mut(&mut self) -> Vec<&mut Vec<Segment>> {
         match self {
             Mutation::Append(_, segments)
             | Mutation::Replace(_, segments)
             | Mutation::ReplacePartitions(_, _, segments)
-            | Mutation::SpliceStream(_, _, _, segments) => Some(segments),
+            | Mutation::SpliceStream(_, _, _, segments) => vec![segments],
+            Mutation::Rewrite(_, parts) => parts.iter_mut().map(|(_, segments)| segments).collect(),
             Mutation::PutDataset(..)
             | Mutation::DropDataset(_)
             | Mutation::PutTable(..)
@@ -70,7 +74,7 @@ impl Mutation {
             | Mutation::PutJob(..)
             | Mutation::DropJob(_)
             | Mutation::PutStream(..)
-            | Mutation::DropStream(_) => None,
+            | Mutation::DropStream(_) => Vec::new(),
         }
     }
 }

@@ -4,9 +4,11 @@ use arrow::array::{Array, AsArray, BooleanArray, RecordBatch};
 use arrow::compute::filter_record_batch;
 use arrow::datatypes::{Date32Type, Int64Type, TimestampMicrosecondType};
 
+use super::commit::Store;
 use super::mutation::Mutation;
 use super::partition::{Partition, Partitioning};
 use super::segment::Segment;
+use super::segment_writer::SegmentWriter;
 use super::table::{Snapshot, Table, TableMeta};
 use crate::error::{Result, ServiceError};
 use crate::schema::{Field, adapt_batch};
@@ -22,23 +24,26 @@ pub enum Rows {
 }
 
 impl Snapshot {
-    /// The rows inside or outside of one partition, under the snapshot's schema.
-    pub fn partition_rows(
+    /// The rows inside or outside of one partition, under the snapshot's schema,
+    /// batch by batch.
+    pub fn each_partition_row(
         &self,
         meta: &TableMeta,
         partition: &Partition,
         rows: Rows,
-    ) -> Result<Vec<RecordBatch>> {
-        self.rows_where(meta, &|row| (row == *partition) == (rows == Rows::Inside))
+        take: &mut dyn FnMut(RecordBatch) -> Result<()>,
+    ) -> Result<()> {
+        let wanted = |row| (row == *partition) == (rows == Rows::Inside);
+        self.each_row_where(meta, &wanted, take)
     }
 
-    /// The rows whose partition is `wanted`.
-    fn rows_where(
+    /// The rows whose partition is `wanted`, batch by batch.
+    fn each_row_where(
         &self,
         meta: &TableMeta,
         wanted: &dyn Fn(Partition) -> bool,
-    ) -> Result<Vec<RecordBatch>> {
-        let mut out = Vec::new();
+        take: &mut dyn FnMut(RecordBatch) -> Result<()>,
+    ) -> Result<()> {
         for segment in &self.segments {
             for batch in segment.reader()? {
                 let batch = adapt_batch(&batch?, &self.arrow)?;
@@ -46,13 +51,13 @@ impl Snapshot {
                 if kept.true_count() == 0 {
                     continue;
                 }
-                out.push(
+                take(
                     filter_record_batch(&batch, &kept)
                         .map_err(|e| ServiceError::internal(format!("rows of a partition: {e}")))?,
-                );
+                )?;
             }
         }
-        Ok(out)
+        Ok(())
     }
 }
 
@@ -134,7 +139,7 @@ pub(super) enum Expiry {
 impl Table {
     /// Finds the rows in partitions that are past `timePartitioning.expirationMs`
     /// at `now` (microseconds). A partition's time counts from its start.
-    pub(super) fn expiry(&self, now: i64) -> Result<Expiry> {
+    pub(super) fn expiry(&self, store: &Store, now: i64) -> Result<Expiry> {
         let meta = self.meta();
         let life = meta
             .time_partitioning
@@ -184,15 +189,13 @@ impl Table {
         if !any {
             return Ok(Expiry::Later(next.get()));
         }
-        let kept = snapshot.rows_where(&meta, &|partition| !expired(partition))?;
-        let segments = if kept.is_empty() {
-            Vec::new()
-        } else {
-            vec![Segment::in_memory(kept, None)]
-        };
+        let mut kept = SegmentWriter::new(store, None);
+        snapshot.each_row_where(&meta, &|partition| !expired(partition), &mut |batch| {
+            kept.push(batch)
+        })?;
         Ok(Expiry::Now(Mutation::Replace(
             self.reference().clone(),
-            segments,
+            kept.finish()?,
         )))
     }
 }

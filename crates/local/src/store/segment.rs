@@ -70,11 +70,17 @@ impl Segment {
     /// The same rows again, for another change. They are not copied: a file can
     /// hold the rows of several segments.
     pub fn share(&self) -> Self {
+        self.share_in(self.partition)
+    }
+
+    /// The same rows again, in an ingestion-time partition (its start, in
+    /// microseconds since the epoch) or in none.
+    pub fn share_in(&self, partition: Option<i64>) -> Self {
         Self {
             rows: self.rows,
             bytes: self.bytes,
             logical_bytes: self.logical_bytes,
-            partition: self.partition,
+            partition,
             // Of its own, because each segment of the state is moved for itself.
             content: Arc::new(RwLock::new(self.content())),
         }
@@ -129,6 +135,7 @@ impl Segment {
             return Ok(SegmentReader {
                 source: Source::Batches(Vec::new().into_iter()),
                 left: 0,
+                columns: None,
             });
         }
         let source = match &*self.content.read() {
@@ -141,7 +148,25 @@ impl Segment {
         Ok(SegmentReader {
             source,
             left: self.rows,
+            columns: None,
         })
+    }
+
+    /// Like [`Self::reader`], for the columns that `wanted` picks by their names:
+    /// of those in a file, no bytes of others are read.
+    pub fn columns(&self, wanted: &dyn Fn(&str) -> bool) -> Result<SegmentReader> {
+        let mut reader = match &*self.content.read() {
+            Content::File(slice) if self.rows > 0 => SegmentReader {
+                source: Source::File(slice.columns(wanted)?),
+                left: self.rows,
+                columns: None,
+            },
+            _ => self.reader()?,
+        };
+        if !matches!(reader.source, Source::File(_)) {
+            reader.columns = reader.positions(wanted);
+        }
+        Ok(reader)
     }
 
     pub(super) fn content(&self) -> Content {
@@ -197,6 +222,30 @@ enum Source {
 pub struct SegmentReader {
     source: Source,
     left: usize,
+    /// Positions of the columns to answer; `None` for what the source has.
+    columns: Option<Vec<usize>>,
+}
+
+impl SegmentReader {
+    /// Where the columns are in batches that have all of them.
+    fn positions(&self, wanted: &dyn Fn(&str) -> bool) -> Option<Vec<usize>> {
+        let schema = match &self.source {
+            Source::Batches(batches) => batches.as_slice().first()?.schema(),
+            Source::Encoded(reader) => reader.schema(),
+            Source::File(_) => return None,
+        };
+        let fields = schema.fields().iter().enumerate();
+        let wanted = fields.filter(|(_, field)| wanted(field.name()));
+        Some(wanted.map(|(position, _)| position).collect())
+    }
+
+    /// Bytes of rows read from a file so far, of a reader of some columns.
+    pub fn bytes_read(&self) -> Option<u64> {
+        match &self.source {
+            Source::File(reader) => reader.bytes_read(),
+            Source::Batches(_) | Source::Encoded(_) => None,
+        }
+    }
 }
 
 impl std::fmt::Debug for SegmentReader {
@@ -238,6 +287,9 @@ impl Iterator for SegmentReader {
             batch
         };
         self.left -= batch.num_rows();
-        Some(Ok(batch))
+        Some(match &self.columns {
+            Some(columns) => batch.project(columns).map_err(unreadable),
+            None => Ok(batch),
+        })
     }
 }

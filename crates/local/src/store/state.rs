@@ -145,6 +145,7 @@ impl State {
                 Mutation::Append(reference, _)
                 | Mutation::Replace(reference, _)
                 | Mutation::ReplacePartitions(reference, ..)
+                | Mutation::Rewrite(reference, _)
                 | Mutation::Forget(reference, _)
                 | Mutation::Compact(reference, ..) => {
                     let exists = known.get(reference).copied().unwrap_or_else(|| {
@@ -245,6 +246,17 @@ impl State {
                 self.append(&reference, segments, now, &|s| {
                     s.partition().is_some_and(|p| partitions.contains(&p))
                 });
+                Vec::new()
+            }
+            Mutation::Rewrite(reference, parts) => {
+                for (gone, segments) in parts {
+                    let first = self.segments;
+                    self.segments += segments.len() as u64;
+                    if let Some(table) = self.tables.get(&reference) {
+                        let segments = segments.into_iter().map(Arc::new).collect();
+                        table.rewrite(gone, first, segments, now);
+                    }
+                }
                 Vec::new()
             }
             Mutation::Forget(reference, horizon) => self

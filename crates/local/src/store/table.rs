@@ -1,6 +1,6 @@
 //! A table: metadata, and rows in segments with the interval in which each was live.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 
 use arrow::array::RecordBatch;
@@ -313,6 +313,50 @@ impl Table {
                 life.to = Some(now);
             }
         }
+    }
+
+    /// What [`Mutation::Rewrite`](super::Mutation::Rewrite) calls segments of a
+    /// snapshot of this moment; `None` when one is not live any more, or was put
+    /// together with others.
+    pub fn live_ids(&self, segments: &[Arc<Segment>]) -> Option<Vec<u64>> {
+        let rows = self.rows.read();
+        let live: HashMap<*const Segment, u64> = rows
+            .segments
+            .iter()
+            .filter(|life| life.to.is_none())
+            .map(|life| (Arc::as_ptr(&life.segment), life.id))
+            .collect();
+        segments
+            .iter()
+            .map(|segment| live.get(&Arc::as_ptr(segment)).copied())
+            .collect()
+    }
+
+    /// Ends the life of a segment and puts others, with ids from `first` on, in its
+    /// place.
+    pub(super) fn rewrite(&self, gone: u64, first: u64, by: Vec<Arc<Segment>>, now: i64) {
+        let mut rows = self.rows.write();
+        let place = rows
+            .segments
+            .iter()
+            .position(|life| life.id == gone && life.to.is_none());
+        // Whoever made the change has seen it live under the writer's lock.
+        let Some(place) = place else { return };
+        rows.changed = now;
+        rows.segments[place].to = Some(now);
+        let lives: Vec<Life> = (first..)
+            .zip(by)
+            .map(|(id, segment)| {
+                segment.adopt();
+                Life {
+                    id,
+                    parts: vec![(now, segment.rows())],
+                    segment,
+                    to: None,
+                }
+            })
+            .collect();
+        rows.segments.splice(place + 1..place + 1, lives);
     }
 
     /// Every segment, whenever it was live.

@@ -722,3 +722,122 @@ fn a_crash_before_the_first_image_is_whole_leaves_its_journal_behind() {
     assert!(store.table(&table("t")).is_ok());
     assert!(!next.exists() && !new.exists());
 }
+
+/// A row of every kind of column that tables have, and of NULLs.
+fn kinds() -> RecordBatch {
+    let schema: TableSchema = serde_json::from_str(
+        r#"{"fields": [
+            {"name": "i", "type": "INTEGER"}, {"name": "b", "type": "BOOLEAN"},
+            {"name": "s", "type": "STRING"}, {"name": "y", "type": "BYTES"},
+            {"name": "n", "type": "NUMERIC"}, {"name": "m", "type": "BIGNUMERIC"},
+            {"name": "ts", "type": "TIMESTAMP"}, {"name": "v", "type": "INTERVAL"},
+            {"name": "l", "type": "INTEGER", "mode": "REPEATED"},
+            {"name": "r", "type": "RECORD", "fields": [
+                {"name": "x", "type": "DATE"},
+                {"name": "ls", "type": "STRING", "mode": "REPEATED"}]},
+            {"name": "lr", "type": "RECORD", "mode": "REPEATED", "fields": [
+                {"name": "f", "type": "FLOAT"}]},
+            {"name": "z", "type": "TIME"}]}"#,
+    )
+    .unwrap();
+    let mut rows = crate::value::JsonRowsBuilder::new(
+        &schema,
+        crate::value::UnknownFields::Refuse,
+        crate::value::build::JsonText::Encoded,
+    );
+    for i in 0..300 {
+        let long = "x".repeat(500);
+        let row = serde_json::json!({"i": i, "b": true, "s": long, "y": "AAAA", "n": "1.5",
+            "m": "2.5", "ts": "2020-01-01 00:00:00", "v": "1-2 3 4:5:6", "l": [1, 2],
+            "r": {"x": "2020-01-01", "ls": ["a", "b"]}, "lr": [{"f": 1.5}], "z": "01:02:03"});
+        let row = if i % 3 == 0 {
+            serde_json::json!({})
+        } else {
+            row
+        };
+        rows.push(&row).unwrap();
+    }
+    rows.finish().unwrap()
+}
+
+#[test]
+fn columns_are_read_alone_and_right() {
+    let directory = TempDir::new().unwrap();
+    let store = Store::open(directory.path(), StoreOptions::default()).unwrap();
+    let batch = kinds();
+    let names: Vec<String> = batch
+        .schema()
+        .fields()
+        .iter()
+        .map(|f| f.name().clone())
+        .collect();
+    let batches = vec![batch.clone(), batch.slice(10, 37), batch.clone()];
+    let [segment] = store
+        .stage(vec![Segment::in_memory(batches.clone(), None)])
+        .unwrap()
+        .try_into()
+        .unwrap();
+    let in_memory = Segment::in_memory(batches.clone(), None);
+    for first in &names {
+        for second in &names {
+            let wanted = |name: &str| name == first || name == second;
+            let positions: Vec<usize> = (0..names.len()).filter(|i| wanted(&names[*i])).collect();
+            let mut reader = segment.columns(&wanted).unwrap();
+            let found: Vec<RecordBatch> = reader.by_ref().map(Result::unwrap).collect();
+            let right: Vec<RecordBatch> = batches
+                .iter()
+                .map(|b| b.project(&positions).unwrap())
+                .collect();
+            assert_eq!(found, right, "{first}, {second}");
+            let read = reader.bytes_read().expect("the rows are in a file");
+            assert!(
+                wanted("s") || read < segment.bytes() as u64 / 4,
+                "{first}, {second}: {read} of {}",
+                segment.bytes()
+            );
+            let held: Vec<RecordBatch> = in_memory
+                .columns(&wanted)
+                .unwrap()
+                .map(Result::unwrap)
+                .collect();
+            assert_eq!(held, right);
+        }
+    }
+    let mut none = segment.columns(&|_| false).unwrap();
+    let rows: usize = none.by_ref().map(|b| b.unwrap().num_rows()).sum();
+    assert_eq!((rows, none.bytes_read()), (637, Some(0)));
+}
+
+#[test]
+fn rows_are_replaced_where_they_are_and_their_old_versions_stay() {
+    let directory = TempDir::new().unwrap();
+    let mut store = Store::open(directory.path(), StoreOptions::default()).unwrap();
+    create(&store, "t");
+    for first in [0, 10, 20] {
+        let segments = vec![segment(first..first + 2, 1)];
+        commit(&store, vec![Mutation::Append(table("t"), segments)]);
+    }
+    let before = store.table(&table("t")).unwrap().snapshot();
+    let ids = store
+        .table(&table("t"))
+        .unwrap()
+        .live_ids(&before.segments)
+        .unwrap();
+    let parts = vec![
+        (ids[1], vec![segment([15], 1), segment([16], 1)]),
+        (ids[2], Vec::new()),
+    ];
+    commit(&store, vec![Mutation::Rewrite(table("t"), parts)]);
+    for image in [false, true] {
+        let now = store.table(&table("t")).unwrap();
+        assert_eq!(numbers(&now.snapshot()), [0, 1, 15, 16]);
+        let then = now.snapshot_at(before.time).unwrap();
+        assert_eq!(numbers(&then), [0, 1, 10, 11, 20, 21]);
+        if image {
+            store.write_image().unwrap();
+        }
+        store = reopen(store, directory.path());
+    }
+    let now = store.table(&table("t")).unwrap();
+    assert_eq!(now.live_ids(&before.segments), None, "they are not live");
+}

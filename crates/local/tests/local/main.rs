@@ -12,6 +12,7 @@ mod hostile;
 mod insert_all;
 mod jobs;
 mod loads;
+mod memory;
 mod process;
 mod queries;
 mod read;

@@ -18,7 +18,9 @@ use super::scan::{canonical, rows};
 use super::session::{run, service_error};
 use crate::error::{Result, ServiceError};
 use crate::schema::{Field, Mode, TableSchema, adapt_batch, arrow_schema, validate_schema};
-use crate::store::{Mutation, Segment, Snapshot, TableKind, TableMeta, TableRef, millis_now};
+use crate::store::{
+    Mutation, Segment, SegmentWriter, Snapshot, TableKind, TableMeta, TableRef, millis_now,
+};
 
 /// What an ALTER does to stored rows.
 enum Rewrite {
@@ -484,9 +486,9 @@ fn rewritten(
     let arrow = arrow_schema(new);
     let mut segments = Vec::new();
     for segment in &snapshot.segments {
-        let mut batches = Vec::new();
-        for batch in segment.batches()? {
-            let batch = adapt_batch(&batch, &snapshot.arrow)?;
+        let mut out = SegmentWriter::new(&env.service.store, segment.partition());
+        for batch in segment.reader()? {
+            let batch = adapt_batch(&batch?, &snapshot.arrow)?;
             let columns = new
                 .fields
                 .iter()
@@ -499,12 +501,12 @@ fn rewritten(
                     }
                 })
                 .collect::<Result<Vec<_>>>()?;
-            batches.push(
+            out.push(
                 RecordBatch::try_new(Arc::clone(&arrow), columns)
                     .map_err(|e| ServiceError::internal(e.to_string()))?,
-            );
+            )?;
         }
-        segments.push(Segment::in_memory(batches, segment.partition()));
+        segments.extend(out.finish()?);
     }
     Ok(segments)
 }

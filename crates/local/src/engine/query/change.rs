@@ -1,10 +1,10 @@
-//! UPDATE, DELETE and TRUNCATE: new rows for the whole table, computed from one
-//! snapshot and put in its place if nothing else changed it meanwhile.
+//! UPDATE, DELETE and TRUNCATE: what changes is computed from one snapshot and put
+//! in its place if nothing else changed the table meanwhile.
 
 use std::collections::HashMap;
 
-use arrow::array::{Array, ArrayRef, AsArray, BooleanArray, RecordBatch};
-use arrow::compute::{filter_record_batch, interleave};
+use arrow::array::{Array, ArrayRef, AsArray, RecordBatch};
+use arrow::compute::interleave;
 use arrow::datatypes::Int64Type;
 
 use super::analyze::{Analyzer, Target};
@@ -12,10 +12,9 @@ use super::ast::{Assignment, Expr, Ident, Path, TableExpr};
 use super::env::{Env, RowChange};
 use super::insert::{Changed, stored, writable};
 use super::partition_filter::check_partition_filters;
-use super::session::run;
+use super::rewrite::{Change, rewrite};
 use crate::error::{Result, ServiceError};
-use crate::schema::{TableSchema, adapt_batch};
-use crate::store::{Segment, Snapshot};
+use crate::schema::TableSchema;
 
 /// New values of some columns for some rows, by row number.
 pub(super) struct Update {
@@ -92,43 +91,8 @@ pub(super) fn several_matches() -> ServiceError {
     )
 }
 
-/// The table's rows after updates and then deletions, in the same partitions.
-pub(super) fn rewritten(
-    snapshot: &Snapshot,
-    updates: &[Update],
-    deleted: &std::collections::HashSet<i64>,
-) -> Result<Vec<Segment>> {
-    let internal = |e: arrow::error::ArrowError| ServiceError::internal(e.to_string());
-    let mut segments = Vec::new();
-    let mut first = 0i64;
-    for segment in &snapshot.segments {
-        let mut batches = Vec::new();
-        for batch in segment.batches()? {
-            let mut batch = adapt_batch(&batch, &snapshot.arrow)?;
-            let count = batch.num_rows();
-            for update in updates {
-                batch = updated(&batch, update, first)?;
-            }
-            if !deleted.is_empty() {
-                let kept: BooleanArray = (0..count as i64)
-                    .map(|i| Some(!deleted.contains(&(first + i))))
-                    .collect();
-                batch = filter_record_batch(&batch, &kept).map_err(internal)?;
-            }
-            first += count as i64;
-            if batch.num_rows() > 0 {
-                batches.push(batch);
-            }
-        }
-        if !batches.is_empty() {
-            segments.push(Segment::in_memory(batches, segment.partition()));
-        }
-    }
-    Ok(segments)
-}
-
 /// A batch whose first row has number `first`, with new values.
-fn updated(batch: &RecordBatch, update: &Update, first: i64) -> Result<RecordBatch> {
+pub(super) fn updated(batch: &RecordBatch, update: &Update, first: i64) -> Result<RecordBatch> {
     let internal = |e: arrow::error::ArrowError| ServiceError::internal(e.to_string());
     let count = batch.num_rows();
     let order: Vec<(usize, usize)> = (0..count)
@@ -180,18 +144,12 @@ pub(super) fn update(
         check_partition_filters(&plan.plan)?;
         return Ok(changed);
     }
-    let batches = run(&env.context, &plan.plan)?;
-    let update = update_of(&batches, &plan.row, &plan.values, &snapshot.schema)?;
-    changed.updated = update.rows.len() as u64;
-    if changed.updated > 0 {
-        let segments = rewritten(&snapshot, &[update], &Default::default())?;
-        env.change_rows(
-            &table,
-            &meta,
-            snapshot.version,
-            RowChange::Replace(segments),
-            &changed,
-        )?;
+    let what = Change::Update(&plan.values);
+    let (rows, rewritten) = rewrite(env, &snapshot, plan.plan, &plan.row, what)?;
+    changed.updated = rows;
+    if rows > 0 {
+        let change = RowChange::Rewrite(rewritten, Vec::new());
+        env.change_rows(&table, &meta, snapshot.version, change, &changed)?;
     }
     Ok(changed)
 }
@@ -226,19 +184,11 @@ pub(super) fn delete(
         check_partition_filters(&plan)?;
         return Ok(changed);
     }
-    let rows = numbers(&run(&env.context, &plan)?, &row)?
-        .into_iter()
-        .collect();
-    changed.deleted = std::collections::HashSet::len(&rows) as u64;
-    if changed.deleted > 0 {
-        let segments = rewritten(&snapshot, &[], &rows)?;
-        env.change_rows(
-            &table,
-            &meta,
-            snapshot.version,
-            RowChange::Replace(segments),
-            &changed,
-        )?;
+    let (rows, rewritten) = rewrite(env, &snapshot, plan, &row, Change::Delete)?;
+    changed.deleted = rows;
+    if rows > 0 {
+        let change = RowChange::Rewrite(rewritten, Vec::new());
+        env.change_rows(&table, &meta, snapshot.version, change, &changed)?;
     }
     Ok(changed)
 }

@@ -2,7 +2,6 @@
 
 use std::sync::Arc;
 
-use arrow::array::RecordBatch;
 use serde_json::json;
 
 use super::super::functions::SqlType;
@@ -15,12 +14,12 @@ use super::env::{Effect, Env};
 use super::insert::stored;
 use super::options;
 use super::select;
-use super::session::run as run_plan;
+use super::session::for_each;
 use crate::error::{Result, ServiceError};
 use crate::schema::{Field, FieldType, Mode, TableSchema, arrow_schema, validate_schema};
 use crate::store::{
-    ClusteringSpec, Mutation, RangePartitioning, Segment, TableKind, TableMeta, TimePartitioning,
-    micros_now, millis_now,
+    ClusteringSpec, Mutation, RangePartitioning, Segment, SegmentWriter, TableKind, TableMeta,
+    TimePartitioning, micros_now, millis_now,
 };
 
 /// The column that a definition describes.
@@ -230,7 +229,8 @@ fn new_rows(
     analyzer: &Analyzer<'_>,
     rel: &super::analyze::Rel,
     schema: &TableSchema,
-) -> Result<Vec<RecordBatch>> {
+    partition: Option<i64>,
+) -> Result<Vec<Segment>> {
     let items = rel
         .columns
         .iter()
@@ -242,24 +242,22 @@ fn new_rows(
         return Ok(Vec::new());
     }
     let arrow = arrow_schema(schema);
-    run_plan(&env.context, &rel.plan)?
-        .iter()
-        .filter(|b| b.num_rows() > 0)
-        .map(|batch| {
-            let columns = rel
-                .columns
-                .iter()
-                .zip(&schema.fields)
-                .map(|(c, f)| {
-                    let column = batch
-                        .column_by_name(&c.id)
-                        .ok_or_else(|| ServiceError::internal("a query has its columns"))?;
-                    stored(column, f)
-                })
-                .collect::<Result<Vec<_>>>()?;
-            super::output::to_batch(&columns, batch.num_rows(), &arrow)
-        })
-        .collect()
+    let mut out = SegmentWriter::new(&env.service.store, partition);
+    for_each(&env.context, &rel.plan, |batch| {
+        let columns = rel
+            .columns
+            .iter()
+            .zip(&schema.fields)
+            .map(|(c, f)| {
+                let column = batch
+                    .column_by_name(&c.id)
+                    .ok_or_else(|| ServiceError::internal("a query has its columns"))?;
+                stored(column, f)
+            })
+            .collect::<Result<Vec<_>>>()?;
+        out.push(super::output::to_batch(&columns, batch.num_rows(), &arrow)?)
+    })?;
+    out.finish()
 }
 
 pub(super) fn create_table(
@@ -317,13 +315,8 @@ pub(super) fn create_table(
                 partition(analyzer, e, &schema, &mut meta)?;
             }
             if let Some(rel) = &query {
-                let batches = new_rows(env, analyzer, rel, &schema)?;
-                if !batches.is_empty() {
-                    rows.push(Segment::in_memory(
-                        batches,
-                        meta.ingestion_partition(micros_now()),
-                    ));
-                }
+                let partition = meta.ingestion_partition(micros_now());
+                rows = new_rows(env, analyzer, rel, &schema, partition)?;
             }
             meta
         }

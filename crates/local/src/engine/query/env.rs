@@ -13,6 +13,7 @@ use super::super::request::{Applying, DmlStats, StatementOutcome};
 use super::ast::{CreateFunction, CreateProcedure, Path};
 use super::ddl::Done;
 use super::insert::Changed;
+use super::rewrite::Rewritten;
 use super::routines;
 use super::session::{cancellation, stopped};
 use crate::error::{Reason, Result, ServiceError};
@@ -311,6 +312,9 @@ pub(super) enum RowChange {
     Append(Vec<Segment>),
     /// Replaces the rows of the snapshot that it was computed from.
     Replace(Vec<Segment>),
+    /// Puts other segments in the place of some of the snapshot that it was computed
+    /// from, and adds rows.
+    Rewrite(Rewritten, Vec<Segment>),
 }
 
 /// Rows of a table as an open transaction sees them.
@@ -410,15 +414,42 @@ impl Env {
                 RowChange::Replace(segments) => {
                     pending.segments = segments.into_iter().map(Arc::new).collect();
                 }
+                RowChange::Rewrite(parts, added) => {
+                    let mut parts: HashMap<*const Segment, Vec<Segment>> = parts
+                        .into_iter()
+                        .map(|(gone, by)| (Arc::as_ptr(&gone), by))
+                        .collect();
+                    pending.segments = std::mem::take(&mut pending.segments)
+                        .into_iter()
+                        .flat_map(|segment| match parts.remove(&Arc::as_ptr(&segment)) {
+                            Some(by) => by.into_iter().map(Arc::new).collect(),
+                            None => vec![segment],
+                        })
+                        .collect();
+                    if !parts.is_empty() {
+                        return Err(ServiceError::internal(
+                            "a transaction changes segments that it does not see",
+                        ));
+                    }
+                    pending.segments.extend(added.into_iter().map(Arc::new));
+                }
             }
             return Ok(());
         }
         self.commit(Effect::Dml(changed), |state| {
             let current = self.require(state, reference)?;
-            let replaces = matches!(change, RowChange::Replace(_));
+            let replaces = !matches!(change, RowChange::Append(_));
+            let parts = match &change {
+                RowChange::Rewrite(parts, _) => parts.as_slice(),
+                RowChange::Append(_) | RowChange::Replace(_) => &[],
+            };
+            let gone: Vec<Arc<Segment>> = parts.iter().map(|(gone, _)| Arc::clone(gone)).collect();
+            // Segments may have been put together, with the same rows.
+            let ids = current.live_ids(&gone);
             if current.incarnation() != table.incarnation()
                 || current.meta().schema != meta.schema
                 || (replaces && current.changed() != version)
+                || ids.is_none()
             {
                 self.conflict.set(true);
                 return Err(ServiceError::invalid_query(format!(
@@ -432,6 +463,15 @@ impl Env {
                 }
                 RowChange::Replace(segments) => {
                     vec![Mutation::Replace(reference.clone(), segments)]
+                }
+                RowChange::Rewrite(parts, added) => {
+                    let by = parts.into_iter().map(|(_, by)| by);
+                    let parts = ids.into_iter().flatten().zip(by).collect();
+                    let mut mutations = vec![Mutation::Rewrite(reference.clone(), parts)];
+                    if !added.is_empty() {
+                        mutations.push(Mutation::Append(reference.clone(), added));
+                    }
+                    mutations
                 }
             })
         })

@@ -10,11 +10,12 @@ use super::ast::{Ident, InsertSource, InsertValue, Path};
 use super::default::default_value;
 use super::env::{Env, RowChange};
 use super::output::{to_batch, to_field};
+use super::partition_filter::check_partition_filters;
 use super::select::result_columns;
-use super::session::{run, service_error};
+use super::session::{for_each, service_error};
 use crate::error::{Result, ServiceError};
 use crate::schema::{Field, Mode, TableSchema, arrow_field, arrow_schema};
-use crate::store::{Segment, Table, TableKind, TableMeta, TableRef, micros_now};
+use crate::store::{SegmentWriter, Table, TableKind, TableMeta, TableRef, micros_now};
 
 /// What a statement that changes rows did.
 pub(super) struct Changed {
@@ -83,14 +84,15 @@ fn defaults(env: &Env, schema: &TableSchema) -> Result<Vec<ScalarValue>> {
         .collect()
 }
 
-/// The rows of an INSERT in the table's form.
-pub(super) fn rows(
+/// Hands over the rows of an INSERT in the table's form, batch by batch.
+fn rows(
     env: &Env,
     analyzer: &Analyzer<'_>,
     schema: &TableSchema,
     positions: &[usize],
     source: &InsertSource,
-) -> Result<Vec<RecordBatch>> {
+    mut take: impl FnMut(RecordBatch) -> Result<()> + Send,
+) -> Result<()> {
     let defaults = defaults(env, schema)?;
     match source {
         InsertSource::Values(values) => {
@@ -122,11 +124,7 @@ pub(super) fn rows(
                     stored(&array, field)
                 })
                 .collect::<Result<Vec<_>>>()?;
-            Ok(vec![to_batch(
-                &columns,
-                values.len(),
-                &arrow_schema(schema),
-            )?])
+            take(to_batch(&columns, values.len(), &arrow_schema(schema))?)
         }
         InsertSource::Query(query) => {
             let rel = result_columns(analyzer, query)?;
@@ -138,11 +136,12 @@ pub(super) fn rows(
                 )));
             }
             let rel = for_columns(analyzer, rel, positions, schema)?;
-            run(&env.context, &rel.plan)?
-                .iter()
-                .filter(|b| b.num_rows() > 0)
-                .map(|batch| from_query(batch, &rel, schema, positions, &defaults))
-                .collect()
+            if env.dry_run {
+                return check_partition_filters(&rel.plan);
+            }
+            for_each(&env.context, &rel.plan, |batch| {
+                take(from_query(&batch, &rel, schema, positions, &defaults)?)
+            })
         }
     }
 }
@@ -240,32 +239,18 @@ pub(super) fn insert(
 ) -> Result<Changed> {
     let (table, meta) = writable(env, path)?;
     let positions = positions(analyzer, &meta.schema, columns)?;
-    let batches = rows(env, analyzer, &meta.schema, &positions, source)?;
-    let inserted: usize = batches.iter().map(RecordBatch::num_rows).sum();
+    let mut out = SegmentWriter::new(&env.service.store, meta.ingestion_partition(micros_now()));
+    rows(env, analyzer, &meta.schema, &positions, source, |batch| {
+        out.push(batch)
+    })?;
     let changed = Changed {
         statement_type: "INSERT",
         target: table.reference().clone(),
-        inserted: inserted as u64,
+        inserted: out.rows(),
         updated: 0,
         deleted: 0,
     };
-    append(env, &table, &meta, batches, &changed)?;
+    let change = RowChange::Append(out.finish()?);
+    env.change_rows(&table, &meta, 0, change, &changed)?;
     Ok(changed)
-}
-
-/// Adds rows to the table that they were made for.
-pub(super) fn append(
-    env: &Env,
-    table: &Table,
-    meta: &TableMeta,
-    batches: Vec<RecordBatch>,
-    changed: &Changed,
-) -> Result<()> {
-    let partition = meta.ingestion_partition(micros_now());
-    let segments = if batches.is_empty() {
-        Vec::new()
-    } else {
-        vec![Segment::in_memory(batches, partition)]
-    };
-    env.change_rows(table, meta, 0, RowChange::Append(segments), changed)
 }

@@ -7,13 +7,14 @@ use arrow::datatypes::Int64Type;
 
 use super::analyze::{Analyzer, Joined, Target};
 use super::ast::{Expr, Ident, MergeAction, MergeClause, MergeMatch, Path, TableExpr};
-use super::change::{batch_of, column_values, rewritten, several_matches, update_of};
+use super::change::{batch_of, column_values, several_matches, update_of};
 use super::env::{Env, RowChange};
 use super::insert::{Changed, writable};
 use super::partition_filter::check_partition_filters;
+use super::rewrite::rewritten;
 use super::session::run;
 use crate::error::{Result, ServiceError};
-use crate::store::{Segment, micros_now};
+use crate::store::{SegmentWriter, micros_now};
 
 /// The parts of a MERGE statement.
 pub(super) struct Merge<'m> {
@@ -36,7 +37,8 @@ pub(super) fn merge(env: &Env, analyzer: &Analyzer<'_>, merge: &Merge<'_>) -> Re
         path: merge.target,
         alias: merge.alias,
     };
-    let joined = analyzer.merge_rows(&target, merge.source, merge.on, merge.clauses)?;
+    let mut joined = analyzer.merge_rows(&target, merge.source, merge.on, merge.clauses)?;
+    analyzer.keep_merge_columns(&mut joined, merge.clauses, &target)?;
     let mut changed = Changed {
         statement_type: "MERGE",
         target: table.reference().clone(),
@@ -93,20 +95,14 @@ pub(super) fn merge(env: &Env, analyzer: &Analyzer<'_>, merge: &Merge<'_>) -> Re
     }
     let touched = changed.inserted + changed.updated + changed.deleted;
     if touched > 0 {
-        let mut segments = rewritten(&snapshot, &updates, &deleted)?;
-        if !added.is_empty() {
-            segments.push(Segment::in_memory(
-                added,
-                meta.ingestion_partition(micros_now()),
-            ));
+        let store = &env.service.store;
+        let parts = rewritten(store, &snapshot, &updates, &deleted)?;
+        let mut new = SegmentWriter::new(store, meta.ingestion_partition(micros_now()));
+        for batch in added {
+            new.push(batch)?;
         }
-        env.change_rows(
-            &table,
-            &meta,
-            snapshot.version,
-            RowChange::Replace(segments),
-            &changed,
-        )?;
+        let change = RowChange::Rewrite(parts, new.finish()?);
+        env.change_rows(&table, &meta, snapshot.version, change, &changed)?;
     }
     Ok(changed)
 }

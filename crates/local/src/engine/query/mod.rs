@@ -7,6 +7,7 @@
 //! | [`env`] | what a statement sees besides its text |
 //! | [`run`], [`script`] | statements one after the other, the procedural language |
 //! | [`select`], [`insert`], [`change`], [`merge`], [`ddl`] | what each kind of statement does |
+//! | [`rewrite`] | changed rows in the place of old ones |
 //! | [`partition_filter`] | filters that tables require |
 //! | [`information_schema`] | the store's metadata as rows |
 //! | [`session`], [`scan`], [`output`] | DataFusion: sessions, sources, results |
@@ -29,6 +30,7 @@ mod output;
 mod parameters;
 mod parser;
 mod partition_filter;
+mod rewrite;
 mod routine_call;
 mod routines;
 mod run;

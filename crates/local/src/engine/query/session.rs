@@ -6,8 +6,9 @@ use arrow::array::RecordBatch;
 use datafusion::common::DataFusionError;
 use datafusion::execution::session_state::SessionStateBuilder;
 use datafusion::logical_expr::LogicalPlan;
-use datafusion::physical_plan::{ExecutionPlan, collect};
+use datafusion::physical_plan::{ExecutionPlan, collect, execute_stream};
 use datafusion::prelude::{SessionConfig, SessionContext};
+use futures::StreamExt;
 use tokio_util::sync::CancellationToken;
 
 use super::partition_filter::check_partition_filters;
@@ -132,6 +133,23 @@ pub(super) fn run(context: &SessionContext, plan: &LogicalPlan) -> Result<Vec<Re
     wait(unless_cancelled(context, async {
         let physical = context.state().create_physical_plan(plan).await?;
         collect(physical, context.task_ctx()).await
+    }))
+}
+
+/// Optimizes and runs a plan, and hands over its rows batch by batch.
+pub(super) fn for_each(
+    context: &SessionContext,
+    plan: &LogicalPlan,
+    mut take: impl FnMut(RecordBatch) -> Result<()> + Send,
+) -> Result<()> {
+    check_partition_filters(plan)?;
+    wait(unless_cancelled(context, async {
+        let physical = context.state().create_physical_plan(plan).await?;
+        let mut batches = execute_stream(physical, context.task_ctx())?;
+        while let Some(batch) = batches.next().await {
+            take(batch?).map_err(external)?;
+        }
+        Ok(())
     }))
 }
 

@@ -7,13 +7,17 @@ use std::sync::Arc;
 use arrow::array::{
     ArrayRef, Int64Array, RecordBatch, RecordBatchOptions, TimestampMicrosecondArray,
 };
+use arrow::compute::SortOptions;
 use arrow::datatypes::SchemaRef;
 use datafusion::common::stats::Precision;
 use datafusion::common::tree_node::TreeNodeRecursion;
 use datafusion::common::{Statistics, assert_or_internal_err};
 use datafusion::error::Result as DfResult;
 use datafusion::execution::TaskContext;
-use datafusion::physical_expr::{EquivalenceProperties, Partitioning, PhysicalExpr};
+use datafusion::physical_expr::expressions::Column;
+use datafusion::physical_expr::{
+    EquivalenceProperties, Partitioning, PhysicalExpr, PhysicalSortExpr,
+};
 use datafusion::physical_plan::execution_plan::{Boundedness, EmissionType, SchedulingType};
 use datafusion::physical_plan::statistics::StatisticsArgs;
 use datafusion::physical_plan::stream::RecordBatchStreamAdapter;
@@ -39,8 +43,15 @@ pub(super) struct SnapshotExec {
 impl SnapshotExec {
     /// A scan whose batches have `schema`, which describes `columns`.
     pub(super) fn new(snapshot: Snapshot, columns: Vec<ScanColumn>, schema: SchemaRef) -> Self {
+        let numbers = columns.iter().zip(schema.fields()).enumerate();
+        let ordering = numbers
+            .filter(|(_, (column, _))| column.source == Source::RowNumber)
+            .map(|(position, (_, field))| {
+                let column = Arc::new(Column::new(field.name(), position));
+                [PhysicalSortExpr::new(column, ascending())]
+            });
         let properties = PlanProperties::new(
-            EquivalenceProperties::new(Arc::clone(&schema)),
+            EquivalenceProperties::new_with_orderings(Arc::clone(&schema), ordering),
             Partitioning::UnknownPartitioning(1),
             EmissionType::Incremental,
             Boundedness::Bounded,
@@ -52,6 +63,14 @@ impl SnapshotExec {
             schema,
             properties: Arc::new(properties),
         }
+    }
+}
+
+/// How row numbers are in order.
+fn ascending() -> SortOptions {
+    SortOptions {
+        descending: false,
+        nulls_first: false,
     }
 }
 
@@ -119,9 +138,25 @@ impl ExecutionPlan for SnapshotExec {
         context: Arc<TaskContext>,
     ) -> DfResult<SendableRecordBatchStream> {
         assert_or_internal_err!(partition == 0, "SnapshotExec has no partition {partition}");
+        let mut columns = self.columns.clone();
+        let mut positions: Vec<usize> = columns
+            .iter()
+            .filter_map(|column| match column.source {
+                Source::Column(position) => Some(position),
+                Source::RowNumber | Source::Partition => None,
+            })
+            .collect();
+        positions.sort_unstable();
+        positions.dedup();
+        for column in &mut columns {
+            if let Source::Column(position) = &mut column.source {
+                *position = positions.binary_search(position).unwrap_or_default();
+            }
+        }
         let batches = Batches {
+            read: Arc::new(self.snapshot.arrow.project(&positions)?),
             snapshot: self.snapshot.clone(),
-            columns: self.columns.clone(),
+            columns,
             schema: Arc::clone(&self.schema),
             segment: 0,
             reader: None,
@@ -152,6 +187,8 @@ impl ExecutionPlan for SnapshotExec {
 /// The batches of a snapshot, one after the other.
 struct Batches {
     snapshot: Snapshot,
+    /// The columns that are read, in which `columns` count.
+    read: SchemaRef,
     columns: Vec<ScanColumn>,
     schema: SchemaRef,
     /// The next segment.
@@ -205,13 +242,18 @@ impl Batches {
         let Some(segment) = self.snapshot.segments.get(self.segment) else {
             return Ok(false);
         };
-        self.reader = Some((segment.reader()?, segment.partition()));
+        let read = &self.read;
+        let wanted = |name: &str| {
+            let mut fields = read.fields().iter();
+            fields.any(|field| field.name().eq_ignore_ascii_case(name))
+        };
+        self.reader = Some((segment.columns(&wanted)?, segment.partition()));
         self.segment += 1;
         Ok(true)
     }
 
     fn columns_of(&mut self, batch: &RecordBatch, partition: Option<i64>) -> Result<RecordBatch> {
-        let batch = adapt_batch(batch, &self.snapshot.arrow)?;
+        let batch = adapt_batch(batch, &self.read)?;
         let rows = batch.num_rows();
         let end = self.first + i64::try_from(rows).unwrap_or(i64::MAX);
         let arrays = self

@@ -9,6 +9,7 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use arrow::array::RecordBatch;
 use arrow::ipc::reader::StreamReader;
 
+use super::columns::ColumnReader;
 use crate::error::{Result, ServiceError};
 
 /// A file with the rows of one or more segments. It is deleted once no segment of
@@ -96,6 +97,19 @@ impl FileSlice {
         self.file.release();
     }
 
+    /// Opens the stream for the columns that `wanted` picks by their names.
+    pub(in crate::store) fn columns(&self, wanted: &dyn Fn(&str) -> bool) -> Result<FileReader> {
+        let unreadable = |e: String| unreadable(&self.file.path, &e);
+        let file = File::open(&self.file.path).map_err(|e| unreadable(e.to_string()))?;
+        let end = self.offset + self.length;
+        let stream = ColumnReader::open(file, self.offset, end, wanted)
+            .map_err(|e| unreadable(e.to_string()))?;
+        Ok(FileReader {
+            file: Arc::clone(&self.file),
+            stream: Stream::Columns(stream),
+        })
+    }
+
     /// Opens the stream.
     pub(in crate::store) fn reader(&self) -> Result<FileReader> {
         let unreadable = |e: String| unreadable(&self.file.path, &e);
@@ -106,7 +120,7 @@ impl FileSlice {
             .map_err(|e| unreadable(e.to_string()))?;
         Ok(FileReader {
             file: Arc::clone(&self.file),
-            stream,
+            stream: Stream::Whole(stream),
         })
     }
 }
@@ -114,13 +128,31 @@ impl FileSlice {
 /// Reads a stream batch by batch; the file stays as long.
 pub(in crate::store) struct FileReader {
     file: Arc<DataFile>,
-    stream: StreamReader<Take<BufReader<File>>>,
+    stream: Stream,
+}
+
+enum Stream {
+    Whole(StreamReader<Take<BufReader<File>>>),
+    Columns(ColumnReader),
 }
 
 impl FileReader {
     pub(in crate::store) fn next(&mut self) -> Option<Result<RecordBatch>> {
-        let batch = self.stream.next()?;
+        let batch = match &mut self.stream {
+            Stream::Whole(stream) => stream.next()?,
+            Stream::Columns(stream) => stream.next()?,
+        };
         Some(batch.map_err(|e| unreadable(&self.file.path, &e.to_string())))
+    }
+}
+
+impl FileReader {
+    /// Bytes of rows that were read, of a reader of some columns.
+    pub(in crate::store) fn bytes_read(&self) -> Option<u64> {
+        match &self.stream {
+            Stream::Whole(_) => None,
+            Stream::Columns(stream) => Some(stream.bytes_read()),
+        }
     }
 }
 

@@ -20,6 +20,7 @@
 //! Rows that a change removed stay for time travel; when the window has passed, a
 //! `Forget` is journaled and only then the files go, once nobody reads them.
 
+mod columns;
 mod file;
 mod journal;
 mod record;
@@ -51,7 +52,7 @@ pub(super) use self::record::{Image, LifeImage, StoredSegment, StreamImage, Tabl
 /// Segments up to this size are written into the journal.
 const SMALL_BYTES: usize = 64 << 10;
 /// Larger segments are cut, so that no reader needs much more memory than this.
-const SEGMENT_BYTES: usize = 64 << 20;
+pub(super) const SEGMENT_BYTES: usize = 16 << 20;
 /// Batches inside a segment are cut at about this size.
 const BATCH_BYTES: usize = 4 << 20;
 /// An image is written once the journal is this long, and as long as the last image.

@@ -36,6 +36,7 @@ enum Step {
     Append(TableRef, Vec<StoredSegment>),
     Replace(TableRef, Vec<StoredSegment>),
     ReplacePartitions(TableRef, Vec<i64>, Vec<StoredSegment>),
+    Rewrite(TableRef, Vec<(u64, Vec<StoredSegment>)>),
     Forget(TableRef, i64),
     Compact(TableRef, Vec<u64>, StoredSegment),
     PutRoutine(RoutineRef, Box<Routine>),
@@ -151,6 +152,13 @@ fn step(mutation: &Mutation, rows: &mut Vec<u8>) -> Result<Step> {
         Mutation::ReplacePartitions(reference, partitions, segments) => {
             Step::ReplacePartitions(reference.clone(), partitions.clone(), stored(segments)?)
         }
+        Mutation::Rewrite(reference, parts) => Step::Rewrite(
+            reference.clone(),
+            parts
+                .iter()
+                .map(|(gone, segments)| Ok((*gone, stored(segments)?)))
+                .collect::<Result<_>>()?,
+        ),
         Mutation::Forget(reference, horizon) => Step::Forget(reference.clone(), *horizon),
         Mutation::Compact(reference, gone, segment) => Step::Compact(
             reference.clone(),
@@ -312,6 +320,13 @@ impl<'a> Files<'a> {
             Step::ReplacePartitions(reference, partitions, stored) => {
                 Mutation::ReplacePartitions(reference, partitions, segments(stored)?)
             }
+            Step::Rewrite(reference, parts) => Mutation::Rewrite(
+                reference,
+                parts
+                    .into_iter()
+                    .map(|(gone, stored)| Ok((gone, segments(stored)?)))
+                    .collect::<Result<_>>()?,
+            ),
             Step::Forget(reference, horizon) => Mutation::Forget(reference, horizon),
             Step::Compact(reference, gone, stored) => {
                 Mutation::Compact(reference, gone, self.segment(&stored, rows)?)

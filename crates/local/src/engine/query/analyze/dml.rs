@@ -1,7 +1,10 @@
 //! What DML statements compute: which rows of the target they pick and what
 //! becomes of them.
 
+use std::collections::HashSet;
+
 use datafusion::common::JoinType;
+use datafusion::common::tree_node::TreeNodeRecursion;
 use datafusion::logical_expr::{Expr as DfExpr, LogicalPlan, LogicalPlanBuilder, Operator};
 use datafusion::scalar::ScalarValue;
 
@@ -12,6 +15,7 @@ use super::super::ast::{
 use super::super::default::default_value;
 use super::super::partition_filter::check_partition_filters;
 use super::super::scan::rows;
+use super::super::session::service_error;
 use super::aggregate::has_aggregate;
 use super::expr::{NOTHING, binary};
 use super::from::Source;
@@ -138,7 +142,8 @@ impl Analyzer<'_> {
             source.scope.ranges.extend(other.scope.ranges);
             source.scope.merged.extend(other.scope.merged);
             source.scope.absorbed.extend(other.scope.absorbed);
-            source.plan = built(LogicalPlanBuilder::from(source.plan).cross_join(other.plan))?;
+            // The left side of a join is held, the right side streams by.
+            source.plan = built(LogicalPlanBuilder::from(other.plan).cross_join(source.plan))?;
         }
         let scope = source.scope.clone();
         let ctx = Ctx::new(&scope, None, "WHERE clause");
@@ -416,17 +421,18 @@ impl Analyzer<'_> {
         let both = side_by_side(&t, &s);
         let condition = self.condition(on, Ctx::new(&both, None, "MERGE ON clause"))?;
         let has = |when: MergeMatch| clauses.iter().any(|c| c.when == when);
+        // The left side of a join is held: the source, while the target streams by.
         let join_type = match (
             has(MergeMatch::NotMatchedBySource),
             has(MergeMatch::NotMatchedByTarget),
         ) {
             (true, true) => JoinType::Full,
-            (true, false) => JoinType::Left,
-            (false, true) => JoinType::Right,
+            (true, false) => JoinType::Right,
+            (false, true) => JoinType::Left,
             (false, false) => JoinType::Inner,
         };
-        let plan = built(LogicalPlanBuilder::from(mark(&t, &t_here)?).join_on(
-            mark(&s, &s_here)?,
+        let plan = built(LogicalPlanBuilder::from(mark(&s, &s_here)?).join_on(
+            mark(&t, &t_here)?,
             join_type,
             [condition],
         ))?;
@@ -504,6 +510,38 @@ impl Analyzer<'_> {
             Operator::Eq,
             number,
         )))
+    }
+
+    /// Leaves out the columns that no clause uses: the joined rows are held.
+    pub(in crate::engine::query) fn keep_merge_columns(
+        &self,
+        joined: &mut Joined,
+        clauses: &[MergeClause],
+        target: &Target<'_>,
+    ) -> Result<()> {
+        let mut used = HashSet::from([joined.row.clone(), joined.clause.clone()]);
+        for (index, clause) in clauses.iter().enumerate() {
+            let plan = match &clause.action {
+                MergeAction::Update(_) => {
+                    self.merge_update(joined, &[], index, clause, target)?.plan
+                }
+                MergeAction::Insert { .. } | MergeAction::InsertRow => {
+                    self.merge_insert(joined, &[], index, clause, target)?.plan
+                }
+                MergeAction::Delete => continue,
+            };
+            plan.apply_with_subqueries(|node| {
+                node.apply_expressions(|e| {
+                    used.extend(e.column_refs().into_iter().map(|c| c.name.clone()));
+                    Ok(TreeNodeRecursion::Continue)
+                })
+            })
+            .map_err(service_error)?;
+        }
+        joined.columns.retain(|(id, _)| used.contains(id));
+        let exprs = joined.columns.iter().map(|(id, _)| column(id));
+        joined.plan = built(LogicalPlanBuilder::from(joined.plan.clone()).project(exprs))?;
+        Ok(())
     }
 
     /// New values of the rows that an UPDATE clause applies to.

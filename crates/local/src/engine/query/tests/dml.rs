@@ -175,3 +175,64 @@ async fn concurrent_changes_are_all_kept() {
     }
     sql.rows("SELECT n FROM c", &["4"]).await;
 }
+
+#[tokio::test]
+async fn segments_without_changed_rows_stay_and_rows_keep_their_order() {
+    let sql = Sql::new().await;
+    sql.run("CREATE TABLE t (x INT64, y STRING)").await.unwrap();
+    for first in [10, 20, 30] {
+        let text = format!("INSERT t SELECT x, 'a' FROM UNNEST([{first}, {first} + 1]) AS x");
+        sql.run(&text).await.unwrap();
+    }
+    let segments = || {
+        let table = crate::store::TableRef::new("p", "d", "t");
+        sql.service.store.table(&table).unwrap().snapshot().segments
+    };
+    let before = segments();
+    let kept = |now: &[std::sync::Arc<crate::store::Segment>]| -> Vec<usize> {
+        let stays = |i: &usize| now.iter().any(|s| std::sync::Arc::ptr_eq(s, &before[*i]));
+        (0..before.len()).filter(stays).collect()
+    };
+    sql.run("UPDATE t SET y = 'b' WHERE x = 20").await.unwrap();
+    assert_eq!(kept(&segments()), [0, 2]);
+    sql.rows(
+        "SELECT * FROM t",
+        &["10|a", "11|a", "20|b", "21|a", "30|a", "31|a"],
+    )
+    .await;
+    sql.run("DELETE FROM t WHERE x >= 30").await.unwrap();
+    assert_eq!(kept(&segments()), [0]);
+    assert_eq!(segments().len(), 2, "an empty segment goes");
+    let merge = "MERGE t USING (SELECT 11 AS x, 'm' AS y UNION ALL SELECT 99, 'n') AS s \
+         ON t.x = s.x WHEN MATCHED THEN UPDATE SET y = s.y WHEN NOT MATCHED THEN INSERT ROW";
+    sql.run(merge).await.unwrap();
+    assert_eq!(kept(&segments()), [0usize; 0]);
+    sql.rows("SELECT * FROM t", &["10|a", "11|m", "20|b", "21|a", "99|n"])
+        .await;
+    // Out of order, from a join.
+    sql.run(
+        "UPDATE t SET y = CONCAT(t.y, s.z) FROM UNNEST([STRUCT(99 AS k, 'p' AS z), (10, 'q')]) AS s \
+         WHERE t.x = s.k",
+    )
+    .await
+    .unwrap();
+    sql.rows(
+        "SELECT * FROM t",
+        &["10|aq", "11|m", "20|b", "21|a", "99|np"],
+    )
+    .await;
+    sql.fails(
+        "UPDATE t SET y = s FROM UNNEST(['1', '2']) AS s WHERE x = 21",
+        "UPDATE/MERGE must match at most one source row for each target row",
+    )
+    .await;
+    // Inside a transaction too.
+    sql.run(
+        "BEGIN TRANSACTION; DELETE FROM t WHERE x = 20; UPDATE t SET y = 'z' WHERE x = 21; \
+         COMMIT TRANSACTION;",
+    )
+    .await
+    .unwrap();
+    sql.rows("SELECT * FROM t", &["10|aq", "11|m", "21|z", "99|np"])
+        .await;
+}
