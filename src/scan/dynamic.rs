@@ -271,3 +271,126 @@ fn connective(predicate: &Arc<dyn PhysicalExpr>) -> Option<&BinaryExpr> {
     let binary = predicate.downcast_ref::<BinaryExpr>()?;
     matches!(binary.op(), Operator::And | Operator::Or).then_some(binary)
 }
+
+#[cfg(test)]
+mod tests {
+    use datafusion::arrow::array::{ArrayRef, Int64Array};
+    use datafusion::arrow::datatypes::{DataType, Field as ArrowField, Schema};
+    use datafusion::physical_expr::expressions::{binary, col};
+
+    use super::*;
+    use crate::filter::restriction::Restriction;
+    use crate::types::{Field, FieldType, Mode};
+
+    fn schema() -> Schema {
+        Schema::new(vec![ArrowField::new("n", DataType::Int64, true)])
+    }
+
+    fn columns() -> TableSchema {
+        TableSchema {
+            fields: vec![Field::new("n", FieldType::Int64, Mode::Nullable)],
+        }
+    }
+
+    fn n() -> Arc<dyn PhysicalExpr> {
+        col("n", &schema()).unwrap()
+    }
+
+    fn filter() -> Arc<DynamicFilterPhysicalExpr> {
+        Arc::new(DynamicFilterPhysicalExpr::new(vec![n()], lit(true)))
+    }
+
+    fn keys(keys: std::ops::Range<i64>) -> Arc<dyn PhysicalExpr> {
+        let values: ArrayRef = Arc::new(Int64Array::from_iter_values(keys.clone()));
+        let list = InListExpr::try_new_from_array(n(), values, false, &schema()).unwrap();
+        let low = binary(n(), Operator::GtEq, lit(keys.start), &schema()).unwrap();
+        binary(low, Operator::And, Arc::new(list), &schema()).unwrap()
+    }
+
+    fn awaiting(filter: &Arc<DynamicFilterPhysicalExpr>) -> LateFilters {
+        let predicate: Arc<dyn PhysicalExpr> = Arc::clone(filter) as _;
+        let offered = LateFilters::default().offered([&predicate]).unwrap();
+        offered.decided(|_| Some(Stance::Awaited))
+    }
+
+    fn text(filters: &LateFilters, most_values: usize) -> String {
+        let mut restriction = Restriction::of_user(None);
+        if let Some(condition) = filters.condition(&columns(), most_values).unwrap() {
+            restriction.admit(&condition);
+        }
+        restriction.text()
+    }
+
+    #[test]
+    fn what_is_only_offered_is_not_shown() {
+        let filter: Arc<dyn PhysicalExpr> = filter();
+        let fixed = lit(true);
+        let offered = LateFilters::default().offered([&fixed, &filter, &filter]);
+        let offered = offered.unwrap();
+        assert_eq!(offered.0.len(), 1);
+        assert_eq!(offered.shown().count(), 0);
+        assert!(offered.offered([&filter]).is_none(), "it is there already");
+        let id = filter.expression_id().unwrap();
+        let noted = offered.decided(|it| (it == id).then_some(Stance::Noted));
+        assert_eq!(noted.shown().count(), 1);
+        assert!(noted.awaited_columns().is_empty());
+        assert!(noted.decided(|_| None).is_empty());
+    }
+
+    #[test]
+    fn lists_beyond_the_number_allowed_leave_their_bounds() {
+        let filter = filter();
+        let late = awaiting(&filter);
+        assert_eq!(late.awaited_columns(), ["n"]);
+        assert_eq!(text(&late, 10), "");
+        filter.update(keys(0..3)).unwrap();
+        assert_eq!(text(&late, 3), "(`n` >= 0) AND (`n` IN (0, 1, 2))");
+        assert_eq!(text(&late, 2), "(`n` >= 0)");
+        // Partitions have a list each, and the number is of all.
+        let route = binary(n(), Operator::Modulo, lit(2_i64), &schema()).unwrap();
+        let branches = vec![(lit(0_i64), keys(0..3)), (lit(1_i64), keys(7..10))];
+        let routed = CaseExpr::try_new(Some(route), branches, Some(lit(false))).unwrap();
+        filter.update(Arc::new(routed)).unwrap();
+        assert!(
+            text(&late, 6).contains("IN (7, 8, 9)"),
+            "{}",
+            text(&late, 6)
+        );
+        assert_eq!(text(&late, 5), "((`n` >= 0) OR (`n` >= 7))");
+    }
+
+    /// What is under a negation must not become wider.
+    #[test]
+    fn lists_in_a_negation_stay() {
+        let inside = Arc::new(datafusion::physical_expr::expressions::NotExpr::new(keys(
+            0..3,
+        )));
+        let inside: Arc<dyn PhysicalExpr> = inside;
+        assert!(Arc::ptr_eq(&without_lists(&inside), &inside));
+    }
+
+    #[tokio::test]
+    async fn there_is_nothing_to_wait_for_without_an_awaited_filter() {
+        let most = Duration::from_secs(3600);
+        assert_eq!(LateFilters::default().wait(most).await, None);
+        let filter = filter();
+        let noted = awaiting(&filter).decided(|_| Some(Stance::Noted));
+        assert_eq!(noted.wait(most).await, None);
+        let late = awaiting(&filter);
+        assert_eq!(late.wait(Duration::ZERO).await, Some(Waited::TimedOut));
+        filter.mark_complete();
+        assert_eq!(late.wait(Duration::ZERO).await, Some(Waited::Complete));
+    }
+
+    /// However the completion falls into the wait, it is noticed.
+    #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+    async fn no_completion_is_missed() {
+        for _ in 0..3_000 {
+            let filter = filter();
+            let late = awaiting(&filter);
+            let waiting = tokio::spawn(async move { late.wait(Duration::from_secs(60)).await });
+            filter.mark_complete();
+            assert_eq!(waiting.await.unwrap(), Some(Waited::Complete));
+        }
+    }
+}

@@ -1,10 +1,26 @@
 //! Keys of joins in the restriction of the session that reads the other side.
 
+use std::fmt::Formatter;
 use std::sync::Arc;
+use std::time::Duration;
 
 use bigquery_local::faults::{Action, Rule};
-use datafusion::physical_plan::{ExecutionPlan, displayable};
+use datafusion::common::config::ConfigOptions;
+use datafusion::common::tree_node::TreeNodeRecursion;
+use datafusion::error::Result;
+use datafusion::execution::{SendableRecordBatchStream, SessionStateBuilder, TaskContext};
+use datafusion::physical_expr::{EquivalenceProperties, PhysicalExpr};
+use datafusion::physical_optimizer::PhysicalOptimizerRule;
+use datafusion::physical_plan::execution_plan::{
+    Boundedness, EmissionType, ReplaceChildrenOptions, reset_plan_states,
+};
+use datafusion::physical_plan::stream::RecordBatchStreamAdapter;
+use datafusion::physical_plan::{
+    DisplayAs, DisplayFormatType, ExecutionPlan, Partitioning, PlanProperties, displayable,
+};
 use datafusion::prelude::{SessionConfig, SessionContext};
+use datafusion_bigquery::with_bigquery;
+use futures::{StreamExt, TryStreamExt};
 
 use crate::harness::{Server, metric, plan, run, scan_of, sent, text};
 
@@ -322,11 +338,160 @@ async fn a_join_that_may_be_given_up_is_not_waited_for() {
         .filter(|mode| matches!(*mode, "Partitioned" | "CollectLeft"))
         .collect();
     assert_eq!(modes, ["Partitioned", "CollectLeft"], "{text}");
-    let rows = tokio::time::timeout(
-        std::time::Duration::from_secs(60),
-        rows_of(&context, &joined),
-    )
-    .await
-    .unwrap_or_else(|_| panic!("the joins wait for each other:\n{text}"));
+    let rows = tokio::time::timeout(Duration::from_secs(60), rows_of(&context, &joined))
+        .await
+        .unwrap_or_else(|_| panic!("the joins wait for each other:\n{text}"));
     assert!(rows.contains("| 100 "), "{rows}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_plan_that_runs_again_has_no_keys_of_its_first_run() {
+    let server = Server::with_flights(1 << 20).await;
+    for (config, repeatable) in [(shared(4), true), (partitioned(4), false)] {
+        let context = server.session_with(config);
+        let plan = plan(&context, CARRIERS).await;
+        assert_eq!(run(&context, &plan).await, OF_TWO_CARRIERS);
+        assert!(sent(&plan, "flights").contains("'VX'"));
+        // DataFusion's Repartition runs once only.
+        if repeatable {
+            assert_eq!(run(&context, &plan).await, OF_TWO_CARRIERS);
+            assert_eq!(sent(&plan, "flights"), "");
+        }
+        let again = reset_plan_states(plan).unwrap();
+        assert_eq!(run(&context, &again).await, OF_TWO_CARRIERS);
+        assert_eq!(metric(&again, "late_filter_timeouts"), 0);
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_recursive_query_waits_for_nothing() {
+    let server = Server::with_flights(1 << 20).await;
+    let sql = "WITH RECURSIVE reached AS (SELECT 'HNL' AS faa, 0 AS hops UNION ALL SELECT f.origin, \
+               r.hops + 1 FROM reached r JOIN (SELECT DISTINCT origin, dest FROM \
+               bq.nycflights13.flights) f ON f.dest = r.faa WHERE r.hops < 3) SELECT count(*) n \
+               FROM reached";
+    let mut told = Vec::new();
+    for filters in ["true", "false"] {
+        let context = server.session_with(shared(4));
+        let set = format!("SET bigquery.scan.dynamic_filters = {filters}");
+        context.sql(&set).await.unwrap();
+        let plan = plan(&context, sql).await;
+        told.push(rows_of(&context, &plan).await);
+        assert_eq!(metric(&plan, "late_filter_timeouts"), 0);
+    }
+    assert_eq!(told[0], told[1]);
+}
+
+/// An operator of somebody else's that reads its input's partitions one after the
+/// other.
+#[derive(Debug)]
+struct OneByOne {
+    input: Arc<dyn ExecutionPlan>,
+    properties: Arc<PlanProperties>,
+}
+
+impl OneByOne {
+    fn over(input: Arc<dyn ExecutionPlan>) -> Self {
+        let properties = PlanProperties::new(
+            EquivalenceProperties::new(input.schema()),
+            Partitioning::UnknownPartitioning(1),
+            EmissionType::Incremental,
+            Boundedness::Bounded,
+        );
+        Self {
+            input,
+            properties: Arc::new(properties),
+        }
+    }
+}
+
+impl DisplayAs for OneByOne {
+    fn fmt_as(&self, _: DisplayFormatType, f: &mut Formatter<'_>) -> std::fmt::Result {
+        f.write_str("OneByOne")
+    }
+}
+
+impl ExecutionPlan for OneByOne {
+    fn name(&self) -> &str {
+        "OneByOne"
+    }
+
+    fn properties(&self) -> &Arc<PlanProperties> {
+        &self.properties
+    }
+
+    fn children(&self) -> Vec<&Arc<dyn ExecutionPlan>> {
+        vec![&self.input]
+    }
+
+    fn apply_expressions(
+        &self,
+        _: &mut dyn FnMut(&Arc<dyn PhysicalExpr>) -> Result<TreeNodeRecursion>,
+    ) -> Result<TreeNodeRecursion> {
+        Ok(TreeNodeRecursion::Continue)
+    }
+
+    fn replace_children(
+        self: Arc<Self>,
+        mut children: Vec<Arc<dyn ExecutionPlan>>,
+        _: ReplaceChildrenOptions,
+    ) -> Result<Arc<dyn ExecutionPlan>> {
+        Ok(Arc::new(Self::over(children.remove(0))))
+    }
+
+    fn with_new_children(
+        self: Arc<Self>,
+        mut children: Vec<Arc<dyn ExecutionPlan>>,
+    ) -> Result<Arc<dyn ExecutionPlan>> {
+        Ok(Arc::new(Self::over(children.remove(0))))
+    }
+
+    fn execute(&self, _: usize, context: Arc<TaskContext>) -> Result<SendableRecordBatchStream> {
+        let input = Arc::clone(&self.input);
+        let partitions = input.properties().partitioning.partition_count();
+        let batches = futures::stream::iter(0..partitions)
+            .map(move |partition| input.execute(partition, Arc::clone(&context)))
+            .try_flatten();
+        let schema = self.input.schema();
+        Ok(Box::pin(RecordBatchStreamAdapter::new(schema, batches)))
+    }
+}
+
+/// Puts [`OneByOne`] on top of each plan.
+#[derive(Debug)]
+struct ReadOneByOne;
+
+impl PhysicalOptimizerRule for ReadOneByOne {
+    fn optimize(
+        &self,
+        plan: Arc<dyn ExecutionPlan>,
+        _: &ConfigOptions,
+    ) -> Result<Arc<dyn ExecutionPlan>> {
+        Ok(Arc::new(OneByOne::over(plan)))
+    }
+
+    fn name(&self) -> &str {
+        "read_one_by_one"
+    }
+
+    fn schema_check(&self) -> bool {
+        true
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_join_that_is_asked_one_partition_at_a_time_is_not_waited_for() {
+    let server = Server::with_flights(1 << 20).await;
+    for config in [shared(4), partitioned(4)] {
+        let builder = SessionStateBuilder::new_with_default_features()
+            .with_config(config)
+            .with_physical_optimizer_rule(Arc::new(ReadOneByOne));
+        let state = with_bigquery(builder, server.options()).unwrap().build();
+        let context = SessionContext::new_with_state(state);
+        let plan = plan(&context, CARRIERS).await;
+        assert!(after(&plan).starts_with("OneByOne"), "{}", after(&plan));
+        let rows = tokio::time::timeout(Duration::from_secs(60), run(&context, &plan));
+        assert_eq!(rows.await.expect("no partition waits"), OF_TWO_CARRIERS);
+        assert!(!after(&plan).contains("late_filters"), "{}", after(&plan));
+    }
 }
