@@ -12,7 +12,7 @@ use googleapis_storage::google::cloud::bigquery::storage::v1::{
 use serde_json::json;
 use tonic::Code;
 
-use crate::fake_read::{Act, FakeRead, rows, session};
+use crate::fake_read::{Act, FakeRead, rows, session, throttled};
 use crate::fake_rest::{Answer, FakeRest};
 use crate::harness::{error, metric, plan, run, scan_line};
 
@@ -154,6 +154,59 @@ async fn h04_every_stream_is_read_once() {
     read.dedup();
     assert_eq!((read.len(), server.calls().len()), (7, 7));
     assert_eq!(metric(&whole, "streams"), 7);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn numbers_of_streams_are_asked_for() {
+    let server = FakeRead::start(|_, _| vec![]).await;
+    let (_rest, context) = session_over(&server).await;
+    let asked = |options: &'static [(&str, &str)]| {
+        let context = context.clone();
+        let server = &server;
+        async move {
+            for (option, value) in options {
+                let set = format!("SET bigquery.scan.{option} = {value}");
+                context.sql(&set).await.unwrap();
+            }
+            let read = plan(&context, "SELECT n FROM bq.d.t").await;
+            assert_eq!(run(&context, &read).await, 0);
+            let call = server.session_calls().pop().unwrap();
+            (call.max_stream_count, call.preferred_min_stream_count)
+        }
+    };
+    // Twice the two partitions, and no limit.
+    assert_eq!(asked(&[]).await, (0, 4));
+    assert_eq!(asked(&[("max_stream_count", "3")]).await, (3, 3));
+    let least = &[("preferred_min_stream_count", "2")];
+    assert_eq!(asked(least).await, (3, 2));
+    assert_eq!(asked(&[("max_stream_count", "0")]).await, (0, 2));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn streams_without_rows_are_no_end() {
+    let server = FakeRead::with_sessions(
+        |_, _| {
+            let stream = |number| ReadStream {
+                name: format!("stream-{number}"),
+            };
+            Ok(ReadSession {
+                streams: (0..5).map(stream).collect(),
+                ..session()
+            })
+        },
+        |_, request| match request.read_stream.as_str() {
+            // No message at all, one without rows, and one of no rows.
+            "stream-0" => vec![],
+            "stream-1" => vec![Act::Send(throttled(0))],
+            "stream-2" => vec![Act::Send(rows(0..0))],
+            _ => vec![Act::Send(rows(0..10))],
+        },
+    )
+    .await;
+    let (_rest, context) = session_over(&server).await;
+    let read = plan(&context, "SELECT n FROM bq.d.t").await;
+    assert_eq!(run(&context, &read).await, 20);
+    assert_eq!(metric(&read, "streams"), 5);
 }
 
 #[tokio::test(flavor = "multi_thread")]
