@@ -29,7 +29,7 @@ pub mod server;
 pub mod store;
 pub mod value;
 
-pub use server::{Exposure, LocalBigQuery, LocalOptions, Service};
+pub use server::{Exposure, LocalBigQuery, LocalOptions, Realism, Service};
 
 /// The Rust in the documentation compiles.
 #[cfg(doctest)]

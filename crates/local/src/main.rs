@@ -4,9 +4,10 @@ use std::io::{self, Write};
 use std::net::{SocketAddr, ToSocketAddrs};
 use std::path::PathBuf;
 use std::process::ExitCode;
+use std::time::Duration;
 
 use bigquery_local::server::Exposure;
-use bigquery_local::{LocalBigQuery, LocalOptions};
+use bigquery_local::{LocalBigQuery, LocalOptions, Realism};
 use clap::Parser;
 use tokio::signal::unix::{SignalKind, signal};
 
@@ -35,6 +36,15 @@ struct Arguments {
     /// AppendRows requests above this many bytes are refused
     #[arg(long, value_name = "BYTES", default_value_t = LocalOptions::default().append_request_bytes)]
     append_request_bytes: usize,
+    /// Deny for so long that a new table can be written to
+    #[arg(long, value_name = "MS", default_value_t = 0)]
+    creation_delay_ms: u64,
+    /// Do not know new columns in AppendRows for so long
+    #[arg(long, value_name = "MS", default_value_t = 0)]
+    schema_delay_ms: u64,
+    /// End an AppendRows call that has been without a request for so long
+    #[arg(long, value_name = "MS")]
+    append_idle_ms: Option<u64>,
     /// Directory in which datasets, tables and rows are kept. Without it they are
     /// gone when the program ends
     #[arg(long, value_name = "DIR")]
@@ -104,6 +114,11 @@ async fn run(arguments: Arguments) -> io::Result<()> {
         project: arguments.project,
         stream_bytes: arguments.stream_bytes,
         append_request_bytes: arguments.append_request_bytes,
+        realism: Realism {
+            creation_delay: Duration::from_millis(arguments.creation_delay_ms),
+            schema_delay: Duration::from_millis(arguments.schema_delay_ms),
+            append_idle: arguments.append_idle_ms.map(Duration::from_millis),
+        },
         data: arguments.data,
     })
     .await

@@ -1,5 +1,6 @@
 //! Meaning without protocol: what a query, a load or a restriction does to the store.
 
+pub mod extract;
 pub mod functions;
 pub mod load;
 mod query;

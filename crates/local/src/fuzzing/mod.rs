@@ -7,12 +7,14 @@
 
 mod load;
 mod rpc;
+mod storage;
 mod text;
 mod watch;
 mod world;
 
 pub use load::{avro, csv, newline_json, parquet};
 pub use rpc::protobuf;
+pub use storage::storage;
 pub use text::{rest_json, restriction, sql};
 
 /// What the server made of an input.

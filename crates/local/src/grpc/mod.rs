@@ -6,6 +6,7 @@ pub(crate) mod status;
 pub(crate) mod write;
 
 pub use read::{Clock, ReadSessions, SessionRecord};
+pub(crate) use read::{avro_rows, avro_schema};
 pub use serve::serve;
 pub(crate) use serve::services;
 

@@ -7,8 +7,9 @@ use serde::Deserialize;
 use serde_json::{Map, Value};
 
 use super::job::JobKind;
+use crate::engine::extract::{Compression, FileFormat};
 use crate::engine::load::{FormatOptions, SourceFormat, int64, optional_int64};
-use crate::error::{Reason, Result, ServiceError};
+use crate::error::{Result, ServiceError};
 use crate::schema::TableSchema;
 use crate::store::{ClusteringSpec, DatasetRef, TableRef, TimePartitioning};
 
@@ -223,6 +224,31 @@ pub struct CopyConfig {
     pub operation_type: Option<String>,
 }
 
+/// `configuration.extract`.
+#[derive(Debug, Clone, PartialEq, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct ExtractConfig {
+    /// Table, with a `$partition` or without.
+    pub source_table: Option<TableRef>,
+    /// Model.
+    pub source_model: Option<Value>,
+    /// One address (older clients).
+    pub destination_uri: Option<String>,
+    /// Addresses.
+    #[serde(default)]
+    pub destination_uris: Vec<String>,
+    /// Default CSV.
+    pub destination_format: Option<FileFormat>,
+    /// Default NONE.
+    pub compression: Option<Compression>,
+    /// Default a comma.
+    pub field_delimiter: Option<String>,
+    /// Default true.
+    pub print_header: Option<bool>,
+    /// Default false.
+    pub use_avro_logical_types: Option<bool>,
+}
+
 /// A job's configuration, read.
 #[derive(Debug, Clone, PartialEq)]
 pub enum JobConfig {
@@ -232,8 +258,8 @@ pub enum JobConfig {
     Load(Box<LoadConfig>),
     /// `copy`.
     Copy(CopyConfig),
-    /// `extract`, kept unread.
-    Extract,
+    /// `extract`.
+    Extract(ExtractConfig),
 }
 
 impl JobConfig {
@@ -243,7 +269,7 @@ impl JobConfig {
             JobConfig::Query(_) => JobKind::Query,
             JobConfig::Load(_) => JobKind::Load,
             JobConfig::Copy(_) => JobKind::Copy,
-            JobConfig::Extract => JobKind::Extract,
+            JobConfig::Extract(_) => JobKind::Extract,
         }
     }
 
@@ -282,7 +308,7 @@ impl JobConfig {
             JobKind::Query => JobConfig::Query(Box::new(read_part(own, kind)?)),
             JobKind::Load => JobConfig::Load(Box::new(read_part(own, kind)?)),
             JobKind::Copy => JobConfig::Copy(read_part(own, kind)?),
-            JobKind::Extract => JobConfig::Extract,
+            JobKind::Extract => JobConfig::Extract(read_part(own, kind)?),
         };
         let own = own
             .as_object_mut()
@@ -362,16 +388,9 @@ fn check_labels(configuration: &Map<String, Value>) -> Result<()> {
     Ok(())
 }
 
-/// The error of an extract job.
-pub fn extract_unsupported() -> ServiceError {
-    ServiceError::new(
-        Reason::NotImplemented,
-        "Extract jobs are not supported by bigquery-local",
-    )
-}
-
 #[cfg(test)]
 mod tests {
+    use crate::error::Reason;
     use serde_json::json;
 
     use super::*;

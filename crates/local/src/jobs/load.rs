@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use super::config::{LoadConfig, WriteDisposition};
 use super::destination::{Destination, Written};
+use super::files::{Address, check_place, find};
 use super::job::{Job, Outcome};
 use super::location;
 use super::merge::Wording;
@@ -13,7 +14,7 @@ use super::target::Target;
 use crate::engine::load::{
     Columns, Defaults, LoadError, LoadFile, Loaded, SourceFormat, read, unsupported_format,
 };
-use crate::error::{Reason, Result, ServiceError};
+use crate::error::{Result, ServiceError};
 use crate::schema::{FieldType, TableSchema};
 use crate::server::Service;
 use crate::store::{DatasetRef, State};
@@ -29,6 +30,9 @@ const MAX_DETAILS: usize = 100;
 pub struct Load {
     config: LoadConfig,
     destination: Destination,
+    /// Of files that are in Cloud Storage.
+    addresses: Vec<Address>,
+    /// What was uploaded, or what the addresses lead to.
     files: Vec<LoadFile>,
 }
 
@@ -46,15 +50,21 @@ impl Load {
                 config.source_uris.len()
             )));
         }
-        if matches!(
-            config.source_format,
-            SourceFormat::Orc | SourceFormat::DatastoreBackup
-        ) {
-            return Err(unsupported_format(config.source_format));
+        if !files.is_empty() {
+            readable(config.source_format)?;
         }
         if let Some(schema) = &config.schema {
             check_schema(schema, config.source_format)?;
         }
+        let addresses = if files.is_empty() {
+            config
+                .source_uris
+                .iter()
+                .map(|uri| Address::parse(uri))
+                .collect::<Result<_>>()?
+        } else {
+            Vec::new()
+        };
         let destination = Destination {
             target: Target::parse(&config.destination_table)?,
             create: config.create_disposition,
@@ -68,6 +78,7 @@ impl Load {
         Ok(Self {
             config,
             destination,
+            addresses,
             files,
         })
     }
@@ -101,16 +112,13 @@ impl Load {
     }
 
     async fn try_run(
-        self: Arc<Self>,
+        mut self: Arc<Self>,
         service: &Arc<Service>,
         job: &Arc<Job>,
     ) -> Result<(LoadStatistics, Vec<ServiceError>), LoadError> {
-        if !self.config.source_uris.is_empty() && self.files.is_empty() {
-            return Err(ServiceError::new(
-                Reason::NotImplemented,
-                "Loading from Cloud Storage is not supported by bigquery-local",
-            )
-            .into());
+        readable(self.config.source_format)?;
+        if !self.addresses.is_empty() {
+            self = Arc::new(self.with_files(service).await?);
         }
         let existing = service.store.read(|state| {
             self.destination.check(state)?;
@@ -163,6 +171,23 @@ impl Load {
             Ok((statistics, details))
         })
         .await
+    }
+
+    /// The same job with the files that its addresses lead to now.
+    async fn with_files(&self, service: &Arc<Service>) -> Result<Self, LoadError> {
+        let (service, addresses) = (Arc::clone(service), self.addresses.clone());
+        let location = self.destination.location.clone();
+        let files = blocking(move || {
+            check_place(&service.objects, &addresses, &location)?;
+            find(&service.objects, &addresses).map_err(LoadError::from)
+        })
+        .await?;
+        Ok(Self {
+            config: self.config.clone(),
+            destination: self.destination.clone(),
+            addresses: Vec::new(),
+            files,
+        })
     }
 
     /// Whether the job replaces the destination's schema.
@@ -229,6 +254,18 @@ async fn blocking<T: Send + 'static>(
             )
             .into())
         }
+    }
+}
+
+/// Refuses formats that this server does not read. The service has them, so a job
+/// over files in Cloud Storage begins, and then fails.
+fn readable(format: SourceFormat) -> Result<()> {
+    match format {
+        SourceFormat::Orc | SourceFormat::DatastoreBackup => Err(unsupported_format(format)),
+        SourceFormat::Csv
+        | SourceFormat::NewlineDelimitedJson
+        | SourceFormat::Avro
+        | SourceFormat::Parquet => Ok(()),
     }
 }
 

@@ -11,7 +11,8 @@
 //! | [`statistics`] | counts |
 //! | [`location`], [`names`] | where a job runs, from the names it mentions |
 //! | [`run`] | starting and finishing jobs |
-//! | [`query`], [`load`], [`copy`] | what each kind does |
+//! | [`query`], [`load`], [`copy`], [`extract`] | what each kind does |
+//! | [`files`] | `gs://` addresses |
 //! | [`destination`], [`target`], [`merge`], [`fit`], [`layout`] | writing rows into a table: dispositions, schema updates, partitions |
 //! | [`anonymous`], [`cache`] | results without a named destination |
 //! | [`parameters`] | query parameters |
@@ -22,6 +23,8 @@ pub mod cache;
 pub mod config;
 pub mod copy;
 pub mod destination;
+pub mod extract;
+mod files;
 pub mod fit;
 pub mod job;
 pub mod layout;

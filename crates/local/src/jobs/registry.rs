@@ -40,17 +40,21 @@ pub struct JobRegistry {
     jobs: RwLock<Jobs>,
 }
 
+impl Jobs {
+    fn check_free(&self, reference: &JobRef) -> Result<()> {
+        if self.by_name.contains_key(reference) {
+            return Err(ServiceError::duplicate(format_args!("Job {reference}")));
+        }
+        Ok(())
+    }
+}
+
 impl JobRegistry {
     /// Adds a job, or answers 409 when its name was ever used, whatever became of
     /// the job that has it.
     pub fn insert(&self, job: Job) -> Result<Arc<Job>> {
         let mut jobs = self.jobs.write();
-        if jobs.by_name.contains_key(&job.reference) {
-            return Err(ServiceError::duplicate(format_args!(
-                "Job {}",
-                job.reference
-            )));
-        }
+        jobs.check_free(&job.reference)?;
         let serial = jobs.next;
         jobs.next += 1;
         let job = Arc::new(job);
@@ -67,6 +71,11 @@ impl JobRegistry {
             }
         }
         Ok(job)
+    }
+
+    /// Answers 409 when a job has this name.
+    pub fn check_free(&self, reference: &JobRef) -> Result<()> {
+        self.jobs.read().check_free(reference)
     }
 
     /// A job, or the service's 404.

@@ -7,12 +7,13 @@ use std::time::Duration;
 use futures::FutureExt;
 use serde_json::{Map, Value};
 
-use super::config::{JobConfig, extract_unsupported};
+use super::config::JobConfig;
 use super::copy::Copy;
+use super::extract::Extract;
 use super::job::{Job, Outcome, cancelled_error};
 use super::load::Load;
 use super::query::Query;
-use super::reference::{JobRef, check_job_id, new_job_id};
+use super::reference::{JobRef, canonical_location, check_job_id, new_job_id};
 use super::statistics::Statistics;
 use super::{location, names, record};
 use crate::engine::load::LoadFile;
@@ -45,12 +46,21 @@ enum Work {
     Query(Box<Query>),
     Load(Box<Load>),
     Copy(Copy),
+    Extract(Extract),
 }
 
 /// Registers a job and starts to work on it in a task of its own. Errors that the
 /// service answers at submission (syntax of the configuration, a taken id, a load
 /// or copy in the wrong place) are answered here; all others end up in the job.
 pub fn start(service: &Arc<Service>, request: JobRequest) -> Result<Arc<Job>> {
+    // A request that is sent again is told so, whatever it asks for this time.
+    if let (Some(id), Some(location)) = (&request.id, &request.location) {
+        service.jobs.registry.check_free(&JobRef {
+            project: request.project.clone(),
+            location: canonical_location(location),
+            id: id.clone(),
+        })?;
+    }
     let (job, work, timeout) = prepare(service, request)?;
     let job = register(service, job)?;
     let working = service.jobs.working();
@@ -148,7 +158,14 @@ fn prepare(service: &Service, request: JobRequest) -> Result<(Job, Work, Option<
             service.store.read(|state| copy.check(state, &location))?;
             (Work::Copy(copy), location)
         }
-        JobConfig::Extract => return Err(extract_unsupported()),
+        JobConfig::Extract(config) => {
+            let extract = Extract::read(&config)?;
+            let location = place(&[extract.dataset()]);
+            service
+                .store
+                .read(|state| extract.check(state, &location))?;
+            (Work::Extract(extract), location)
+        }
     };
     let reference = JobRef {
         project: request.project,
@@ -229,6 +246,15 @@ async fn perform(service: &Arc<Service>, job: &Arc<Job>, work: Work) -> (Outcome
     match work {
         Work::Query(query) => query.run(service, job).await,
         Work::Load(load) => (Arc::new(*load).run(service, job).await, 0),
+        Work::Extract(extract) => {
+            let service = Arc::clone(service);
+            let job = Arc::clone(job);
+            let task = tokio::task::spawn_blocking(move || match extract.run(&service, &job) {
+                Ok(statistics) => Outcome::success(Statistics::Extract(statistics)),
+                Err(error) => Outcome::failure(error),
+            });
+            (finished(task.await), 0)
+        }
         Work::Copy(copy) => {
             let service = Arc::clone(service);
             let job = Arc::clone(job);

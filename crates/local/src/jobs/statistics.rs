@@ -19,6 +19,8 @@ pub enum Statistics {
     Load(LoadStatistics),
     /// Of a copy job.
     Copy(CopyStatistics),
+    /// Of an extract job.
+    Extract(ExtractStatistics),
 }
 
 /// `statistics.query`.
@@ -64,6 +66,15 @@ pub struct CopyStatistics {
     pub copied_rows: u64,
     /// Logical bytes copied.
     pub copied_logical_bytes: u64,
+}
+
+/// `statistics.extract`.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+pub struct ExtractStatistics {
+    /// Files of each address.
+    pub file_counts: Vec<u64>,
+    /// Logical bytes of the rows.
+    pub input_bytes: u64,
 }
 
 const MEBIBYTE: u64 = 1 << 20;

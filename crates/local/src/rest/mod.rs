@@ -21,6 +21,8 @@ mod tables;
 mod upload;
 mod upload_multipart;
 
+pub(crate) use upload_multipart::parts as multipart_parts;
+
 use std::convert::Infallible;
 use std::sync::Arc;
 use std::task::{Context, Poll};

@@ -8,7 +8,7 @@ use crate::error::{Result, ServiceError};
 
 /// The two parts of an upload's body: the resource and the file. Parts may be of
 /// any type; only their order matters.
-pub(super) fn parts(content_type: &str, body: &Bytes) -> Result<[Bytes; 2]> {
+pub(crate) fn parts(content_type: &str, body: &Bytes) -> Result<[Bytes; 2]> {
     let boundary = boundary(content_type)?;
     let malformed = |why: &str| ServiceError::invalid(format!("Malformed multipart body: {why}"));
     let delimiter = format!("--{boundary}");

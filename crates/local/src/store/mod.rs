@@ -24,7 +24,7 @@ mod write_stream;
 
 pub use commit::{Store, StoreOptions};
 pub use dataset::{Dataset, fresh_etag};
-pub(crate) use disk::blocking;
+pub(crate) use disk::{Journal, blocking, framed, sync_directory};
 pub use job_record::{JobRecord, JobStage};
 pub use mutation::Mutation;
 pub use partition::{Granularity, Partition, Partitioning};

@@ -248,6 +248,14 @@ impl Table {
         self.rows.read().schemas[0].0
     }
 
+    /// The columns at `time` (microseconds since the epoch), or the first ones when the
+    /// table is younger.
+    pub fn schema_at(&self, time: i64) -> Arc<TableSchema> {
+        let rows = self.rows.read();
+        let past = rows.schemas.iter().rev().find(|(from, _)| *from <= time);
+        Arc::clone(&past.unwrap_or(&rows.schemas[0]).1)
+    }
+
     /// The rows and the schema of this moment.
     pub fn snapshot(&self) -> Snapshot {
         self.snapshot_at(i64::MAX)

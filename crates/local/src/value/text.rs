@@ -31,6 +31,8 @@ pub enum TimestampText {
     Int64,
     /// `2024-01-02T03:04:05.123456000000Z` (`timestampOutputFormat`).
     Iso8601,
+    /// `2024-01-02 03:04:05.123456 UTC`: files of extract jobs.
+    Utc,
 }
 
 impl TimestampText {
@@ -41,6 +43,10 @@ impl TimestampText {
             TimestampText::Plain => write_plain_seconds(micros, out),
             TimestampText::Int64 => write_integer(micros, out),
             TimestampText::Iso8601 => write_iso8601(micros, out),
+            TimestampText::Utc => {
+                write_datetime(micros, ' ', out);
+                out.push_str(" UTC");
+            }
         }
     }
 }

@@ -52,8 +52,12 @@ impl Writer {
     }
 
     pub(crate) async fn create(&self, kind: Kind) -> String {
+        self.create_in(&path("t"), kind).await
+    }
+
+    pub(crate) async fn create_in(&self, parent: &str, kind: Kind) -> String {
         let request = CreateWriteStreamRequest {
-            parent: path("t"),
+            parent: parent.to_string(),
             write_stream: Some(WriteStream {
                 r#type: kind.into(),
                 ..WriteStream::default()
@@ -80,8 +84,12 @@ impl Writer {
     }
 
     pub(crate) async fn commit(&self, streams: &[&str]) -> Vec<StorageErrorCode> {
+        self.commit_in(&path("t"), streams).await
+    }
+
+    pub(crate) async fn commit_in(&self, parent: &str, streams: &[&str]) -> Vec<StorageErrorCode> {
         let request = BatchCommitWriteStreamsRequest {
-            parent: path("t"),
+            parent: parent.to_string(),
             write_streams: streams.iter().map(ToString::to_string).collect(),
         };
         let answer = self.0.clone().batch_commit_write_streams(request).await;
@@ -124,6 +132,19 @@ impl Connection {
     ) -> Result<AppendRowsResponse, Status> {
         self.push(request).await;
         self.answer().await.expect("a response, or a status")
+    }
+
+    /// Sends a request to a server that may be killed; `None` when nobody answers.
+    pub(crate) async fn try_send(
+        &mut self,
+        request: AppendRowsRequest,
+    ) -> Option<AppendRowsResponse> {
+        self.requests.as_ref()?.send(request).await.ok()?;
+        if let Some(receiver) = self.waiting.take() {
+            let answers = self.client.append_rows(ReceiverStream::new(receiver)).await;
+            self.answers = Some(answers.ok()?.into_inner());
+        }
+        self.answer().await?.ok()
     }
 
     /// Sends a request.

@@ -1,5 +1,8 @@
 //! AppendRows with protobuf rows: kinds of streams, what sticks, what is refused.
 
+use std::time::Duration;
+
+use bigquery_local::{LocalBigQuery, LocalOptions, Realism};
 use googleapis_storage::google::cloud::bigquery::storage::v1 as api;
 use prost_types::field_descriptor_proto::Type;
 use serde_json::json;
@@ -13,7 +16,7 @@ use crate::append::{
     Writer, appended, at, bad_rows, bytes, default_stream, field, ids, int, message, path, query,
     refused, request, simple, simple_columns, simple_rows, storage_error,
 };
-use crate::harness::Local;
+use crate::harness::{Local, PROJECT};
 
 async fn start() -> (Local, Writer) {
     let local = Local::with_dataset().await;
@@ -462,4 +465,93 @@ async fn responses_come_in_the_order_of_requests() {
     }
     connection.close().await;
     assert_eq!(ids(&local).await.len(), 80);
+}
+
+/// A server with these delays and the table `d.t`.
+async fn realistic(realism: Realism) -> (Local, Writer) {
+    let options = LocalOptions {
+        realism,
+        ..LocalOptions::default()
+    };
+    let local = Local {
+        server: LocalBigQuery::start(options).await.unwrap(),
+        client: reqwest::Client::new(),
+    };
+    let dataset = json!({"datasetReference": {"projectId": PROJECT, "datasetId": "d"}});
+    local.post("datasets", dataset).await.ok();
+    local.table(simple_columns()).await;
+    let writer = Writer::of(&local).await;
+    (local, writer)
+}
+
+const LONG: Duration = Duration::from_secs(3600);
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_new_table_is_denied_while_it_propagates() {
+    let (_local, writer) = realistic(Realism {
+        creation_delay: LONG,
+        ..Realism::default()
+    })
+    .await;
+    let sent = request(&default_stream(), Some(&simple()), simple_rows(0..1));
+    let ended = writer.connect().send(sent).await.unwrap_err();
+    assert_eq!(ended.code(), Code::PermissionDenied);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn new_columns_are_unknown_while_they_propagate() {
+    let (local, writer) = realistic(Realism {
+        schema_delay: LONG,
+        ..Realism::default()
+    })
+    .await;
+    let mut columns = simple_columns();
+    let extra = json!({"name": "extra", "type": "INTEGER"});
+    columns.as_array_mut().unwrap().push(extra);
+    local
+        .patch(
+            "datasets/d/tables/t",
+            json!({"schema": {"fields": columns}}),
+        )
+        .await
+        .ok();
+    let mut schema = simple();
+    schema.field.push(field(3, "extra", Type::Int64));
+    let stream = default_stream();
+    let mut connection = writer.connect();
+    let sent = connection
+        .send(request(&stream, Some(&schema), vec![]))
+        .await;
+    assert_eq!(
+        storage_error(&sent),
+        StorageErrorCode::SchemaMismatchExtraFields
+    );
+    appended(
+        connection
+            .send(request("", Some(&simple()), simple_rows(0..1)))
+            .await,
+    );
+    assert_eq!(ids(&local).await, [0]);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_idle_call_is_ended() {
+    let (_local, writer) = realistic(Realism {
+        append_idle: Some(Duration::from_millis(1)),
+        ..Realism::default()
+    })
+    .await;
+    let mut connection = writer.connect();
+    let sent = request(&default_stream(), Some(&simple()), simple_rows(0..1));
+    connection.push(sent).await;
+    // Whether the request was answered first is a matter of time.
+    loop {
+        match connection.answer().await.expect("a response, or a status") {
+            Ok(_) => {}
+            Err(status) => {
+                assert_eq!(status.code(), Code::Aborted);
+                return;
+            }
+        }
+    }
 }

@@ -158,13 +158,4 @@ async fn what_cannot_be_copied_is_refused() {
         "writeDisposition": "WRITE_TRUNCATE_DATA"
     });
     copy(data).await.error(400, "invalid");
-    let extract = json!({"configuration": {"extract": {"sourceTable": table("t")}}});
-    let message = local
-        .post("jobs", extract)
-        .await
-        .error(501, "notImplemented");
-    assert!(
-        message.contains("not supported by bigquery-local"),
-        "{message}"
-    );
 }

@@ -1,6 +1,7 @@
 //! `--data`: what was acknowledged survives `kill -9`, and nothing is there in part.
 
 mod server;
+mod streams;
 mod wide;
 mod writer;
 

@@ -225,6 +225,117 @@ fn protobuf() {
     hostile(fuzzing::protobuf, seeds);
 }
 
+/// Rows of both formats, and their schemas.
+#[test]
+fn append_rows() {
+    use crate::append::{bytes, field, int, message, named, repeated};
+    use arrow::ipc::writer::{
+        DictionaryTracker, IpcDataGenerator, IpcWriteContext, IpcWriteOptions, write_message,
+    };
+    use prost_types::field_descriptor_proto::Type;
+    use proto::append_rows_request::{ArrowData, ProtoData, Rows};
+
+    let seed = |rows: Rows| {
+        let request = proto::AppendRowsRequest {
+            write_stream: "projects/local/datasets/d/tables/t/streams/_default".into(),
+            rows: Some(rows),
+            ..Default::default()
+        };
+        [vec![3], request.encode_to_vec()].concat()
+    };
+    let mut row = message(
+        "Row",
+        vec![
+            field(1, "i", Type::Int64),
+            field(2, "s", Type::String),
+            field(3, "n", Type::Bytes),
+            field(4, "dt", Type::Int64),
+            named(field(5, "st", Type::Message), "St"),
+            repeated(field(6, "a", Type::Int64)),
+            field(7, "iv", Type::String),
+            field(8, "j", Type::String),
+            named(field(9, "r", Type::Message), "R"),
+        ],
+    );
+    let st = vec![
+        field(1, "x", Type::Int64),
+        repeated(field(2, "a", Type::String)),
+    ];
+    row.nested_type.push(message("St", st));
+    let bounds = vec![field(1, "start", Type::Int32), field(2, "end", Type::Int32)];
+    row.nested_type.push(message("R", bounds));
+    let whole = [
+        int(1, -1),
+        bytes(2, "é"),
+        bytes(3, [0xff, 1]),
+        int(4, 2024 << 46 | 2 << 42 | 29 << 37),
+        bytes(5, [int(1, 7), bytes(2, "q")].concat()),
+        bytes(6, [1, 2, 3]),
+        bytes(7, "1-2 3 4:5:6"),
+        bytes(8, "{\"a\": [1]}"),
+        bytes(9, [int(1, 1), int(2, 2)].concat()),
+    ]
+    .concat();
+    let protobuf = Rows::ProtoRows(ProtoData {
+        writer_schema: Some(proto::ProtoSchema {
+            proto_descriptor: Some(row),
+        }),
+        rows: Some(proto::ProtoRows {
+            serialized_rows: vec![whole.into(), int(1, 2).into(), vec![].into()],
+        }),
+    });
+    let batch = batch();
+    let options = IpcWriteOptions::default();
+    let generator = IpcDataGenerator::default();
+    let mut tracker = DictionaryTracker::new(false);
+    let schema = generator.schema_to_bytes_with_dictionary_tracker(
+        batch.schema_ref(),
+        &mut tracker,
+        &options,
+    );
+    let (_, rows) = generator
+        .encode(
+            &batch,
+            &mut tracker,
+            &options,
+            &mut IpcWriteContext::default(),
+        )
+        .expect("the batch has no dictionaries");
+    let written = |data| {
+        let mut out = Vec::new();
+        write_message(&mut out, data, &options).expect("memory takes it");
+        out
+    };
+    let arrow = Rows::ArrowRows(ArrowData {
+        writer_schema: Some(proto::ArrowSchema {
+            serialized_schema: written(schema).into(),
+        }),
+        rows: Some(proto::ArrowRecordBatch {
+            serialized_record_batch: written(rows).into(),
+            ..Default::default()
+        }),
+    });
+    hostile(fuzzing::protobuf, vec![seed(protobuf), seed(arrow)]);
+}
+
+#[test]
+fn storage() {
+    let seeds = texts(&[
+        "PUT /bucket/a%2Fb\nx-goog-if-generation-match: 0\nx-goog-meta-k: v\ncontent-md5: XUFAKrxLKna5cZ2REBfFkg==\n\nhello",
+        "GET /bucket/o\nrange: bytes=2-5\nif-none-match: \"x\"\n\n",
+        "GET /bucket?list-type=2&prefix=o&delimiter=%2F&max-keys=3&continuation-token=a\n\n",
+        "PUT /bucket/c\nx-goog-copy-source: bucket/o\n\n",
+        "GET /storage/v1/b/bucket/o?pageToken=YQ==&startOffset=a&maxResults=2\n\n",
+        "POST /upload/storage/v1/b/bucket/o?uploadType=multipart\ncontent-type: multipart/related; boundary=b\n\n--b\r\nContent-Type: application/json\r\n\r\n{\"name\": \"x\", \"metadata\": {\"k\": \"v\"}}\r\n--b\r\nContent-Type: text/plain\r\n\r\nhello\r\n--b--",
+        "POST /upload/storage/v1/b/bucket/o?uploadType=resumable&name=r\n\n{\"contentType\": \"a/b\"}",
+        "POST /storage/v1/b/bucket/o/z/compose\n\n{\"sourceObjects\": [{\"name\": \"o\"}]}",
+        "POST /storage/v1/b/bucket/o/o/rewriteTo/b/bucket/o/p\n\n{}",
+        "PATCH /storage/v1/b/bucket/o/o?ifMetagenerationMatch=1\n\n{\"metadata\": {\"k\": null}}",
+        "POST /v1/projects/p/topics/topic:publish\n\n{\"messages\": [{\"data\": \"eA==\", \"attributes\": {\"k\": \"v\"}}]}",
+    ]);
+    hostile(fuzzing::storage, seeds);
+}
+
 /// Streams, offsets and rows that were never given out are errors.
 #[test]
 fn protobuf_of_other_calls() {

@@ -372,20 +372,6 @@ async fn what_is_missing_is_said_at_submission() {
 }
 
 #[tokio::test]
-async fn cloud_storage_is_refused_in_so_many_words() {
-    let local = Local::with_dataset().await;
-    let resource = load_job(json!({
-        "sourceUris": ["gs://b/o"], "schema": fields(&[("a", "INTEGER")])
-    }));
-    let job = local.post("jobs", resource).await.ok();
-    assert_eq!(error(&job).0, "notImplemented");
-    assert!(
-        error(&job).1.contains("not supported by bigquery-local"),
-        "{job}"
-    );
-}
-
-#[tokio::test]
 async fn damaged_files_are_errors_of_the_job() {
     let local = Local::with_dataset().await;
     let column: ArrayRef = Arc::new(Int64Array::from(vec![1, 2, 3]));

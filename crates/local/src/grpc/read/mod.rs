@@ -29,7 +29,22 @@ use super::proto::{
     CreateReadSessionRequest, ReadRowsRequest, ReadRowsResponse, ReadSession,
     SplitReadStreamRequest, SplitReadStreamResponse,
 };
+use crate::error::Result as ServiceResult;
+use crate::schema::TableSchema;
 use crate::server::Service;
+
+/// The Avro schema of a record called `name` with the columns of a table.
+pub(crate) fn avro_schema(table: &TableSchema, name: &str) -> ServiceResult<String> {
+    avro::named(table, name, avro::DisplayNames::Off)
+}
+
+/// Rows as Avro datums, one after the other.
+pub(crate) fn avro_rows(
+    table: &TableSchema,
+    batch: &arrow::array::RecordBatch,
+) -> ServiceResult<Vec<u8>> {
+    avro::encode(table, batch)
+}
 
 impl Service {
     /// The newest successful CreateReadSession calls, oldest first.

@@ -14,7 +14,7 @@ use tonic::Status;
 
 use super::apply::{Target, Unwritten, append, check};
 use super::errors::{bad_rows, failed, malformed, mismatch, too_large};
-use super::name::{Name, native_table};
+use super::name::{Name, micros, native_table, propagated};
 use super::plan::{Plan, WriterSchema};
 use super::request::{AppendRequest, Rows};
 use super::rows::{RowFault, Undecoded};
@@ -24,7 +24,7 @@ use crate::grpc::proto::append_rows_response::{AppendResult, Response};
 use crate::grpc::proto::{AppendRowsResponse, RowError, row_error};
 use crate::schema::TableSchema;
 use crate::server::Service;
-use crate::store::blocking;
+use crate::store::{Table, blocking, micros_now};
 
 /// Requests above this are decoded without keeping other tasks of the thread
 /// waiting.
@@ -192,6 +192,7 @@ impl Connection {
                 "writer_schema must be set in the first request for a stream. Entity: {stream}"
             )));
         };
+        propagated(&self.service, name.table(), "TABLES_GET")?;
         let table = self
             .service
             .store
@@ -199,7 +200,7 @@ impl Connection {
         self.destination = Some(Destination {
             stream: stream.to_string(),
             incarnation: table.incarnation(),
-            told: Arc::clone(&table.meta().schema),
+            told: known_schema(&self.service, &table),
             name,
             writer,
             plan: None,
@@ -267,6 +268,15 @@ impl From<Unwritten> for Failure {
     }
 }
 
+/// The columns as AppendRows knows them.
+fn known_schema(service: &Service, table: &Table) -> Arc<TableSchema> {
+    let delay = service.options.realism.schema_delay;
+    if delay.is_zero() {
+        return Arc::clone(&table.meta().schema);
+    }
+    table.schema_at(micros_now().saturating_sub(micros(delay)))
+}
+
 type Written = (Option<i64>, Option<crate::grpc::proto::TableSchema>);
 
 async fn write(
@@ -286,7 +296,7 @@ async fn write(
     let schema = service.store.read(|state| {
         check(state, &target)?;
         let table = native_table(state, to.name.table(), "TABLES_GET").map_err(Unwritten::Ended)?;
-        Ok::<_, Unwritten>(Arc::clone(&table.meta().schema))
+        Ok::<_, Unwritten>(known_schema(service, &table))
     })?;
     let refuse = |why: String| {
         Failure::Refused(Status::invalid_argument(format!(

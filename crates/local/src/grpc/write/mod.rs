@@ -22,12 +22,14 @@ mod schema;
 mod streams;
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use tokio::sync::mpsc;
 use tokio_stream::wrappers::ReceiverStream;
 use tonic::{Request, Response, Status, Streaming};
 
 use self::connection::Connection;
+use self::name::Name;
 use self::request::AppendRequest;
 use super::generated::big_query_write_server::BigQueryWrite;
 use super::proto::{
@@ -36,9 +38,27 @@ use super::proto::{
     FlushRowsRequest, FlushRowsResponse, GetWriteStreamRequest, WriteStream,
 };
 use crate::server::Service;
+use crate::store::TableRef;
 
 /// Responses that wait for a slow client at most; then its requests wait too.
 const RESPONSES: usize = 64;
+
+/// The next request, or ABORTED when none comes for too long.
+async fn next(
+    requests: &mut Streaming<AppendRequest>,
+    idle: Option<Duration>,
+) -> Result<Option<AppendRequest>, Status> {
+    let Some(idle) = idle else {
+        return requests.message().await;
+    };
+    tokio::time::timeout(idle, requests.message())
+        .await
+        .unwrap_or_else(|_| {
+            Err(Status::aborted(
+                "Closing the stream because it was idle for too long. The client is advised to reconnect.",
+            ))
+        })
+}
 
 /// The service over a server's state.
 #[derive(Debug)]
@@ -59,7 +79,11 @@ impl BigQueryWrite for WriteService {
         &self,
         request: Request<CreateWriteStreamRequest>,
     ) -> Result<Response<WriteStream>, Status> {
-        streams::create(&self.service.store, &request.into_inner()).map(Response::new)
+        let request = request.into_inner();
+        if let Some(table) = TableRef::from_path(&request.parent) {
+            name::propagated(&self.service, &table, "TABLES_UPDATE_DATA")?;
+        }
+        streams::create(&self.service.store, &request).map(Response::new)
     }
 
     type AppendRowsStream = ReceiverStream<Result<AppendRowsResponse, Status>>;
@@ -71,9 +95,10 @@ impl BigQueryWrite for WriteService {
         let mut requests = request.into_inner();
         let (answers, receiver) = mpsc::channel(RESPONSES);
         let mut connection = Connection::new(Arc::clone(&self.service));
+        let idle = self.service.options.realism.append_idle;
         tokio::spawn(async move {
             loop {
-                let answer = match requests.message().await {
+                let answer = match next(&mut requests, idle).await {
                     Ok(None) => return,
                     Ok(Some(request)) => connection.request(request).await,
                     Err(status) => Err(status),
@@ -112,6 +137,10 @@ impl BigQueryWrite for WriteService {
         &self,
         request: Request<FlushRowsRequest>,
     ) -> Result<Response<FlushRowsResponse>, Status> {
-        streams::flush(&self.service.store, &request.into_inner()).map(Response::new)
+        let request = request.into_inner();
+        if let Some(name) = Name::parse(&request.write_stream) {
+            name::propagated(&self.service, name.table(), "TABLES_UPDATE_DATA")?;
+        }
+        streams::flush(&self.service.store, &request).map(Response::new)
     }
 }

@@ -1,11 +1,13 @@
 //! Names of write streams, and the tables behind them.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use tonic::Status;
 
 use super::errors::{invalid_name, masked, not_found};
-use crate::store::{State, Table, TableKind, TableRef, WriteStream};
+use crate::server::Service;
+use crate::store::{State, Table, TableKind, TableRef, WriteStream, micros_now};
 
 pub(super) const DEFAULT_STREAM: &str = "_default";
 
@@ -61,6 +63,28 @@ pub(super) fn native_table(
         )));
     }
     Ok(Arc::clone(table))
+}
+
+/// Denies a table that was made a moment ago, if the server is to be so real.
+pub(super) fn propagated(
+    service: &Service,
+    table: &TableRef,
+    permission: &str,
+) -> Result<(), Status> {
+    let delay = service.options.realism.creation_delay;
+    let young = service.store.read(|state| {
+        let created = state.table(table).map(|table| table.created());
+        created.is_some_and(|created| micros_now().saturating_sub(created) < micros(delay))
+    });
+    if young {
+        return Err(masked(permission, table));
+    }
+    Ok(())
+}
+
+/// A duration in microseconds.
+pub(super) fn micros(duration: Duration) -> i64 {
+    i64::try_from(duration.as_micros()).unwrap_or(i64::MAX)
 }
 
 /// The stream called `name`, which must belong to this very table.

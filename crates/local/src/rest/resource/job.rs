@@ -169,6 +169,13 @@ fn statistics(job: &Job, progress: &Progress) -> Value {
                 "badRecords": load.bad_records.to_string(),
             });
         }
+        Statistics::Extract(extract) => {
+            let counts = extract.file_counts.iter().map(u64::to_string);
+            out["extract"] = json!({
+                "destinationUriFileCounts": counts.collect::<Vec<_>>(),
+                "inputBytes": extract.input_bytes.to_string(),
+            });
+        }
         Statistics::Copy(copy) => {
             out["copy"] = json!({
                 "copiedRows": copy.copied_rows.to_string(),

@@ -165,6 +165,6 @@ fn unreadable(path: &Path, why: &str) -> ServiceError {
 }
 
 /// Makes names in a directory durable.
-pub(super) fn sync_directory(path: &Path) -> io::Result<()> {
+pub(crate) fn sync_directory(path: &Path) -> io::Result<()> {
     File::open(path)?.sync_all()
 }

@@ -11,7 +11,7 @@ const HEADER: usize = 16;
 const MAGIC: [u8; 4] = *b"BQL1";
 
 /// The record of `payload`.
-pub(super) fn framed(payload: &[u8]) -> Vec<u8> {
+pub(crate) fn framed(payload: &[u8]) -> Vec<u8> {
     let mut out = Vec::with_capacity(HEADER + payload.len());
     out.extend_from_slice(&MAGIC);
     out.extend_from_slice(&(payload.len() as u64).to_le_bytes());
@@ -53,7 +53,7 @@ fn record(bytes: &Bytes, at: usize) -> Option<Bytes> {
 
 /// A journal that records are appended to.
 #[derive(Debug)]
-pub(super) struct Journal {
+pub(crate) struct Journal {
     file: File,
     length: u64,
 }
@@ -62,7 +62,7 @@ impl Journal {
     /// Opens the journal at `path`, making an empty one if there is none, and
     /// answers its records. What follows the last whole record is cut off: it
     /// was never acknowledged.
-    pub(super) fn open(path: &Path) -> io::Result<(Self, Vec<Bytes>)> {
+    pub(crate) fn open(path: &Path) -> io::Result<(Self, Vec<Bytes>)> {
         let mut file = OpenOptions::new()
             .read(true)
             .write(true)
@@ -88,7 +88,7 @@ impl Journal {
 
     /// Appends a record. After an error the journal is as it was before, or
     /// answers an error in turn: then it must not be appended to any more.
-    pub(super) fn append(&mut self, record: &[u8]) -> Result<(), AppendError> {
+    pub(crate) fn append(&mut self, record: &[u8]) -> Result<(), AppendError> {
         match self.file.write_all(record) {
             Ok(()) => {
                 self.length += record.len() as u64;
@@ -108,19 +108,19 @@ impl Journal {
     }
 
     /// Length in bytes.
-    pub(super) fn length(&self) -> u64 {
+    pub(crate) fn length(&self) -> u64 {
         self.length
     }
 
     /// A handle that syncs while others append.
-    pub(super) fn handle(&self) -> io::Result<File> {
+    pub(crate) fn handle(&self) -> io::Result<File> {
         self.file.try_clone()
     }
 }
 
 /// Why nothing was appended.
 #[derive(Debug)]
-pub(super) enum AppendError {
+pub(crate) enum AppendError {
     /// The journal is as before.
     Refused(io::Error),
     /// The journal's end is unknown.

@@ -37,8 +37,8 @@ use arrow::array::RecordBatch;
 use bytes::Bytes;
 use parking_lot::{Condvar, Mutex};
 
-use self::file::{DataFile, sync_directory};
-use self::journal::{AppendError, Journal};
+use self::file::DataFile;
+use self::journal::AppendError;
 use self::record::Files;
 use super::mutation::Mutation;
 use super::segment::{Content, Segment, encode};
@@ -46,7 +46,9 @@ use super::state::State;
 use crate::error::{Reason, Result, ServiceError};
 use crate::schema::logical_bytes;
 
+pub(crate) use self::file::sync_directory;
 pub(super) use self::file::{FileReader, FileSlice};
+pub(crate) use self::journal::{Journal, framed};
 pub(super) use self::record::{Image, LifeImage, StoredSegment, StreamImage, TableImage};
 
 /// Segments up to this size are written into the journal.
@@ -276,7 +278,7 @@ impl Disk {
     /// before [`Self::sync`].
     pub(super) fn append(&self, time: i64, mutations: &[Mutation]) -> Result<u64> {
         self.check()?;
-        let record = journal::framed(&record::encode(time, mutations)?);
+        let record = framed(&record::encode(time, mutations)?);
         let mut current = self.current.lock();
         match current.journal.append(&record) {
             Ok(()) => {
@@ -408,7 +410,7 @@ impl Disk {
         handle.sync_all()?;
         let new = self.directory.join(format!("{}.new", image_name(number)));
         let mut file = File::create(&new)?;
-        file.write_all(&journal::framed(payload))?;
+        file.write_all(&framed(payload))?;
         file.sync_all()?;
         sync_directory(&self.directory)?;
         fs::rename(&new, self.directory.join(image_name(number)))?;

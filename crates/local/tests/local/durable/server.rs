@@ -15,6 +15,9 @@ use crate::uploads::{MULTIPART, multipart_body};
 pub(super) struct Running {
     child: Child,
     pub(super) calls: Calls,
+    /// Of the Storage API, and of Cloud Storage.
+    pub(super) grpc: String,
+    pub(super) storage: String,
 }
 
 impl Running {
@@ -22,8 +25,11 @@ impl Running {
     pub(super) fn start(data: &Path) -> Self {
         let mut child = spawn(data);
         let endpoints = ready(&mut child);
+        let endpoint = |name: &str| endpoints[name].as_str().unwrap().to_string();
         Self {
             child,
+            grpc: endpoint("grpc"),
+            storage: endpoint("storage"),
             calls: Calls {
                 rest: endpoints["rest"].as_str().unwrap().to_string(),
                 client: Client::new(),

@@ -5,4 +5,4 @@ mod encode;
 mod schema;
 
 pub(super) use encode::encode;
-pub(super) use schema::{DisplayNames, schema};
+pub(super) use schema::{DisplayNames, named, schema};

@@ -22,6 +22,15 @@ pub(in crate::grpc::read) enum DisplayNames {
 
 /// The schema's JSON text.
 pub(in crate::grpc::read) fn schema(table: &TableSchema, names: DisplayNames) -> Result<String> {
+    named(table, "__root__", names)
+}
+
+/// The schema of a record called `name`.
+pub(in crate::grpc::read) fn named(
+    table: &TableSchema,
+    name: &str,
+    names: DisplayNames,
+) -> Result<String> {
     let mut writer = Writer {
         names,
         records: 0,
@@ -29,7 +38,7 @@ pub(in crate::grpc::read) fn schema(table: &TableSchema, names: DisplayNames) ->
         defined: HashSet::new(),
     };
     let fields = writer.fields(&table.fields, "")?;
-    Ok(json!({"type": "record", "name": "__root__", "fields": fields}).to_string())
+    Ok(json!({"type": "record", "name": name, "fields": fields}).to_string())
 }
 
 struct Writer {
