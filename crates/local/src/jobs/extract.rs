@@ -121,7 +121,14 @@ impl Extract {
         check_place(&service.objects, &self.addresses, &meta.location)?;
         let snapshot = table.snapshot();
         let batches = match self.source.partition_of(&meta)? {
-            Some(partition) => snapshot.partition_rows(&meta, &partition, Rows::Inside)?,
+            Some(partition) => {
+                let mut rows = Vec::new();
+                snapshot.each_partition_row(&meta, &partition, Rows::Inside, &mut |batch| {
+                    rows.push(batch);
+                    Ok(())
+                })?;
+                rows
+            }
             None => snapshot.batches()?,
         };
         let input_bytes: u64 = batches.iter().map(logical_bytes).sum();
