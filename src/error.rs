@@ -222,15 +222,27 @@ impl Error {
 }
 
 /// The text with every run of line breaks and the blanks around it as one space.
+/// Other control characters, which would move the cursor of a terminal or change
+/// its colours, are written out as `\u{1b}`.
 fn one_line(text: String) -> String {
-    if !text.contains(['\n', '\r']) {
+    if !text.contains(char::is_control) {
         return text;
     }
-    text.split(['\n', '\r'])
+    let joined = text
+        .split(['\n', '\r'])
         .map(str::trim)
         .filter(|part| !part.is_empty())
         .collect::<Vec<_>>()
-        .join(" ")
+        .join(" ");
+    let mut line = String::with_capacity(joined.len());
+    for c in joined.chars() {
+        match c {
+            '\t' => line.push(' '),
+            c if c.is_control() => line.extend(c.escape_default()),
+            c => line.push(c),
+        }
+    }
+    line
 }
 
 impl fmt::Display for Error {
@@ -288,6 +300,16 @@ mod tests {
             "query 7: reading p.d.t: table p.d.t does not exist"
         );
         assert_eq!(error.message(), "table p.d.t does not exist");
+    }
+
+    #[test]
+    fn control_characters_are_written_out() {
+        let error =
+            Error::data("red \u{1b}[31mtext\u{7}\u{9b}2J,\ttab").with_context("table \u{1b}c");
+        assert_eq!(
+            error.to_string(),
+            r"table \u{1b}c: red \u{1b}[31mtext\u{7}\u{9b}2J, tab"
+        );
     }
 
     #[test]

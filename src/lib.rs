@@ -9,6 +9,7 @@
 //! - [`client`]: requests to the service, and what comes of them;
 //! - `filter`: predicates as row restrictions;
 //! - [`scan`]: the plan node that reads a table;
+//! - [`query`]: the plan node that runs a query job and reads its result;
 //! - [`table`]: tables as DataFusion sees them, and CREATE EXTERNAL TABLE;
 //! - [`catalog`]: a project as a catalog;
 //! - [`session`]: one call that registers everything.
@@ -19,6 +20,7 @@ pub mod client;
 pub mod error;
 mod filter;
 pub mod options;
+pub mod query;
 pub mod scan;
 pub mod session;
 pub mod table;
@@ -28,6 +30,7 @@ pub use catalog::BigQueryCatalog;
 pub use client::Client;
 pub use error::{Error, ErrorKind, Result};
 pub use options::{BigQueryOptions, RawOptions};
+pub use query::BigQueryQueryExec;
 pub use scan::BigQueryScanExec;
 pub use session::with_bigquery;
 pub use table::{BigQueryTable, BigQueryTableFactory};

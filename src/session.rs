@@ -4,14 +4,16 @@ use std::sync::Arc;
 
 use datafusion::catalog::MemoryCatalogProviderList;
 use datafusion::execution::SessionStateBuilder;
-use datafusion::prelude::SessionConfig;
+use datafusion::prelude::{SessionConfig, SessionContext};
 
-use crate::catalog::BigQueryCatalog;
-use crate::error::Result;
-use crate::options::registry::SCAN_TIMESTAMP_PRECISION;
+use crate::catalog::{BigQueryCatalog, Listings};
+use crate::error::{Error, Result};
+use crate::options::registry::PROJECT;
 use crate::options::{BigQueryOptions, Options, RawOptions};
 use crate::scan::SettleLateFilters;
-use crate::table::{BigQueryTableFactory, Shared, TableContext};
+use crate::table::{
+    BigQueryRelations, BigQueryTableFactory, Origin, Shared, TableContext, other_connection,
+};
 
 /// The name of the catalog of the default project.
 pub const CATALOG_NAME: &str = "bq";
@@ -25,8 +27,16 @@ pub const FILE_TYPE: &str = "BIGQUERY";
 ///   'project.dataset.table' OPTIONS (…)`;
 /// - `SET bigquery.<option> = …`, with `options` to begin with, before those that
 ///   the builder's configuration has already;
+/// - SHOW TABLES, SHOW COLUMNS and `information_schema` that fail where the
+///   service does not answer, in place of DataFusion's, which cannot;
 /// - the catalog `bq`, if `options` name a project: `SELECT … FROM
 ///   bq.dataset.table`;
+/// - `FOR SYSTEM_TIME AS OF` and `TABLESAMPLE SYSTEM` of BigQuery tables, which
+///   DataFusion by itself would ignore; of other tables they are refused;
+/// - the table functions `bigquery_query('SELECT …')`, which runs a query in
+///   BigQuery, and `bigquery_scan('project.dataset.table')`; their further
+///   arguments are named: options, and `parameters => [5, 'x']` for `?` or
+///   `parameters => named_struct('least', 5)` for `@least`;
 /// - a physical optimizer rule, by which scans on the probe side of hash joins wait
 ///   for the join's keys and read only the rows that have them. For that,
 ///   `datafusion.optimizer.hash_join_inlist_pushdown_max_distinct_values` and
@@ -73,19 +83,8 @@ pub fn with_bigquery(
         Some(earlier) => options.or_defaults(earlier.raw()),
         None => options,
     };
-    let resolved = Options::resolve(&options)?;
     let shared = Arc::new(Shared::default());
-
-    if let Some(project) = resolved.table.project.clone() {
-        let mut of_tables = RawOptions::new();
-        if let Some(precision) = options.get(&SCAN_TIMESTAMP_PRECISION) {
-            of_tables.set(SCAN_TIMESTAMP_PRECISION.name, precision)?;
-        }
-        let context = TableContext {
-            client: shared.client(&resolved.connection)?,
-            snapshots: Arc::clone(&shared.snapshots),
-            options: of_tables,
-        };
+    if let Some((project, context)) = catalog(&shared, &options)? {
         let catalogs = builder
             .catalog_list()
             .get_or_insert_with(|| Arc::new(MemoryCatalogProviderList::new()));
@@ -94,9 +93,21 @@ pub fn with_bigquery(
             Arc::new(BigQueryCatalog::new(project, context)),
         );
     }
+    let catalogs = builder
+        .catalog_list()
+        .get_or_insert_with(|| Arc::new(MemoryCatalogProviderList::new()));
+    let listings = Listings::new(Arc::clone(catalogs));
+    let relations = BigQueryRelations::new(Arc::clone(&shared));
+    let planners = builder.relation_planners().get_or_insert_default();
+    planners.insert(0, Arc::new(listings));
+    planners.insert(0, Arc::new(relations));
 
-    let config = with_room_for_keys(config, resolved.scan.dynamic_filter_max_values)
-        .with_option_extension(BigQueryOptions::new(options)?);
+    let config = config.with_extension(Arc::clone(&shared));
+    let most = Options::resolve_over(&RawOptions::new(), &options)?
+        .scan
+        .dynamic_filter_max_values;
+    let config =
+        with_room_for_keys(config, most).with_option_extension(BigQueryOptions::new(options)?);
     Ok(builder
         .with_config(config)
         .with_physical_optimizer_rule(Arc::new(SettleLateFilters))
@@ -125,4 +136,65 @@ fn with_room_for_keys(mut config: SessionConfig, most: usize) -> SessionConfig {
         .min(MAX_KEYS_BYTES)
         .max(*bytes);
     config
+}
+
+/// Makes the catalog `bq` of a session anew if `SET` has changed the options by
+/// which it reaches the service since it was made; says whether it did.
+///
+/// A catalog answers look-ups that know nothing of the session, so what a session
+/// says of connections (`SET bigquery.project = …` and others) does not reach a
+/// catalog that is there already. Until this is called, reading from it is an
+/// error that names the option.
+///
+/// # Errors
+/// As [`with_bigquery`], and [`Configuration`](crate::ErrorKind::Configuration)
+/// for a session that was made without it.
+pub fn renew_catalog(context: &SessionContext) -> Result<bool> {
+    let state = context.state();
+    let (Some(shared), Some(options)) = (
+        state.config().get_extension::<Shared>(),
+        state.config_options().extensions.get::<BigQueryOptions>(),
+    ) else {
+        return Err(Error::configuration(
+            "the session was made without with_bigquery",
+        ));
+    };
+    let existing = context.catalog(CATALOG_NAME);
+    let made_with = existing
+        .as_ref()
+        .and_then(|catalog| catalog.downcast_ref::<BigQueryCatalog>())
+        .map(BigQueryCatalog::made_with);
+    let nothing = RawOptions::new();
+    if other_connection(made_with.unwrap_or(&nothing), options.raw()).is_none() {
+        return Ok(false);
+    }
+    match catalog(&shared, options.raw())? {
+        Some((project, terms)) => {
+            let catalog = Arc::new(BigQueryCatalog::new(project, terms));
+            context.register_catalog(CATALOG_NAME, catalog);
+            Ok(true)
+        }
+        None if made_with.is_some() => Err(Error::configuration(format!(
+            "the catalog {CATALOG_NAME} needs option '{}'",
+            PROJECT.name
+        ))),
+        None => Ok(false),
+    }
+}
+
+/// What the catalog of the options' project is made of, if they name one.
+fn catalog(shared: &Arc<Shared>, options: &RawOptions) -> Result<Option<(String, TableContext)>> {
+    let resolved = Options::resolve_over(&RawOptions::new(), options)?;
+    let Some(project) = resolved.table.project else {
+        return Ok(None);
+    };
+    let context = TableContext {
+        client: shared.client(&resolved.connection)?,
+        snapshots: Arc::clone(&shared.snapshots),
+        runs: Arc::clone(&shared.runs),
+        options: RawOptions::new(),
+        origin: Origin::Catalog(Arc::new(options.clone())),
+    };
+    shared.has_catalog(CATALOG_NAME, &project);
+    Ok(Some((project, context)))
 }

@@ -12,7 +12,8 @@ use super::listing::{Listing, resolve};
 use super::project::Project;
 use crate::client::rest::model::TableListItem;
 use crate::error::{Error, ErrorKind, Result};
-use crate::table::{BigQueryTable, table_type};
+use crate::options::RawOptions;
+use crate::table::{BigQueryTable, Origin, table_type};
 use crate::types::{DatasetRef, TableRef};
 
 /// Names that are listed in an error, at most.
@@ -67,8 +68,7 @@ impl BigQueryDataset {
     }
 
     async fn open(&self, dataset: &str, table: &str) -> Result<BigQueryTable> {
-        let table = TableRef::new(&self.project.id, dataset, table)?;
-        BigQueryTable::live(&self.project.context, table).await
+        described(&self.project, dataset, table).await
     }
 
     /// The table that `name` means.
@@ -118,12 +118,28 @@ impl BigQueryDataset {
     }
 }
 
+/// A table of a project, by its own names.
+pub(super) async fn described(
+    project: &Project,
+    dataset: &str,
+    table: &str,
+) -> Result<BigQueryTable> {
+    let table = TableRef::new(&project.id, dataset, table)?;
+    let context = &project.context;
+    let nothing = RawOptions::new();
+    let defaults = match &context.origin {
+        Origin::Catalog(made_with) => made_with.as_ref(),
+        Origin::Declared => &nothing,
+    };
+    BigQueryTable::live(context, table, defaults).await
+}
+
 /// Says what is missing and what there is instead.
 fn missing<'a>(what: &str, others: &str, names: impl Iterator<Item = &'a str>) -> Error {
     let mut names: Vec<_> = names.collect();
     names.sort_unstable();
     let listed = match names.len() {
-        0 => format!("{others} are none"),
+        0 => format!("{others} are none: check that option 'project' is the right one"),
         n if n > SHOWN_NAMES => format!(
             "{others} are {} and {} more",
             names[..SHOWN_NAMES].join(", "),

@@ -1,28 +1,17 @@
 //! Lists that DataFusion wants at once and the service gives over time.
 
-use std::sync::{Arc, LazyLock, mpsc};
+use std::sync::{Arc, mpsc};
 use std::time::{Duration, Instant};
 
+use crate::client::background;
+use crate::error::Result;
 use futures::future::BoxFuture;
 use parking_lot::Mutex;
-use tokio::runtime::{Builder, Handle, Runtime, RuntimeFlavor};
-
-use crate::error::{Error, ErrorKind, Result};
 
 /// A list younger than this is given out as it is.
 const FRESH: Duration = Duration::from_secs(60);
 /// How long a caller that has no list at all is kept waiting.
 const PATIENCE: Duration = Duration::from_secs(20);
-
-/// Lists are fetched here, because whoever asks may be blocking a thread of the
-/// runtime that would otherwise fetch them.
-static BACKGROUND: LazyLock<std::io::Result<Runtime>> = LazyLock::new(|| {
-    Builder::new_multi_thread()
-        .worker_threads(1)
-        .thread_name("bigquery-listing")
-        .enable_all()
-        .build()
-});
 
 type Fetch<T> = Box<dyn Fn() -> BoxFuture<'static, Result<Vec<T>>> + Send + Sync>;
 
@@ -96,44 +85,25 @@ impl<T: Send + Sync + 'static> Listing<T> {
     fn renew(self: &Arc<Self>) -> mpsc::Receiver<Result<Arc<Vec<T>>>> {
         let (sender, receiver) = mpsc::sync_channel(1);
         let listing = Arc::clone(self);
-        match &*BACKGROUND {
-            Ok(runtime) => {
-                runtime.spawn(async move {
-                    let answer = listing.fetch().await;
-                    listing.state.lock().renewing = false;
-                    // Nobody listens where an older list was good enough.
-                    let _ = sender.send(answer);
-                });
-            }
-            Err(error) => {
-                self.state.lock().renewing = false;
-                let message = format!("no thread to list in: {error}");
-                let _ = sender.send(Err(Error::new(ErrorKind::Internal, message)));
-            }
+        let to_listing = sender.clone();
+        let spawned = background::spawn(async move {
+            let answer = listing.fetch().await;
+            listing.state.lock().renewing = false;
+            // Nobody listens where an older list was good enough.
+            let _ = to_listing.send(answer);
+        });
+        if let Err(error) = spawned {
+            self.state.lock().renewing = false;
+            let _ = sender.send(Err(error));
         }
         receiver
     }
 
     fn wait(&self, answer: &mpsc::Receiver<Result<Arc<Vec<T>>>>) -> Arc<Vec<T>> {
-        let wait = || answer.recv_timeout(PATIENCE);
-        // Lets the other tasks of this worker move to another one.
-        let on_worker = Handle::try_current()
-            .is_ok_and(|handle| handle.runtime_flavor() == RuntimeFlavor::MultiThread);
-        let answer = match on_worker {
-            true => tokio::task::block_in_place(wait),
-            false => wait(),
-        };
-        match answer {
-            Ok(Ok(items)) => items,
-            Ok(Err(error)) => {
-                tracing::warn!(what = %self.what, %error, "a list is shown empty");
-                Arc::default()
-            }
-            Err(_) => {
-                tracing::warn!(what = %self.what, "a list is shown empty: no answer in time");
-                Arc::default()
-            }
-        }
+        background::wait(answer, PATIENCE).unwrap_or_else(|error| {
+            tracing::warn!(what = %self.what, %error, "a list is shown empty");
+            Arc::default()
+        })
     }
 }
 
@@ -156,6 +126,7 @@ mod tests {
     use std::sync::atomic::{AtomicUsize, Ordering};
 
     use super::*;
+    use crate::error::{Error, ErrorKind};
 
     #[test]
     fn e01_exact_before_the_only_alike() {

@@ -1,7 +1,7 @@
 //! A project as a [`CatalogProvider`].
 
 use std::collections::HashMap;
-use std::sync::Arc;
+use std::sync::{Arc, LazyLock};
 
 use datafusion::catalog::{CatalogProvider, SchemaProvider};
 use parking_lot::Mutex;
@@ -9,7 +9,8 @@ use parking_lot::Mutex;
 use super::dataset::BigQueryDataset;
 use super::listing::{Listing, resolve};
 use crate::error::Result;
-use crate::table::TableContext;
+use crate::options::RawOptions;
+use crate::table::{Origin, TableContext};
 
 /// The datasets of a project as schemas, their tables as tables.
 ///
@@ -62,6 +63,15 @@ impl BigQueryCatalog {
         &self.project.id
     }
 
+    /// The session's options when this was made.
+    pub(crate) fn made_with(&self) -> &RawOptions {
+        static NOTHING: LazyLock<RawOptions> = LazyLock::new(RawOptions::new);
+        match &self.project.context.origin {
+            Origin::Catalog(options) => options,
+            Origin::Declared => &NOTHING,
+        }
+    }
+
     /// Asks the service for the project's datasets now, so that the next
     /// listing does not have to.
     ///
@@ -69,6 +79,11 @@ impl BigQueryCatalog {
     /// Whatever keeps the service from answering.
     pub async fn refresh(&self) -> Result<()> {
         self.project.datasets.fetch().await.map(|_| ())
+    }
+
+    /// What is known of the project.
+    pub(super) fn known(&self) -> &Project {
+        &self.project
     }
 
     fn dataset(&self, name: &str) -> Arc<BigQueryDataset> {

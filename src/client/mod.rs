@@ -4,6 +4,7 @@
 //! [`read`] to the Storage Read API, [`retry`] decides what is tried again.
 //! Nothing here knows DataFusion.
 
+pub(crate) mod background;
 mod endpoint;
 mod excerpt;
 pub mod read;
@@ -13,6 +14,7 @@ pub mod retry;
 use std::fmt;
 use std::sync::Arc;
 
+use chrono::{DateTime, Utc};
 use futures::stream::BoxStream;
 
 use crate::auth::Credentials;
@@ -23,6 +25,8 @@ use read::Connections;
 use read::session::{ReadSession, ReadSessionRequest};
 use read::stream::{ReadStreamOptions, StreamBatch};
 use rest::Transport;
+use rest::job_model::{DryRun, Job, JobRef, JobState, ResultPage};
+use rest::jobs::{Inserted, QueryParameters, QueryRequest};
 use rest::model::{DatasetListItem, Table, TableListItem};
 use retry::{Clock, SystemClock};
 
@@ -90,7 +94,21 @@ impl Client {
     /// its project does not exist; other kinds when the service cannot be
     /// asked or refuses to say.
     pub async fn get_table(&self, table: &TableRef) -> Result<Table> {
-        self.0.rest.get_table(table).await
+        if !table.is_wildcard() {
+            return self.0.rest.get_table(table).await;
+        }
+        let query = QueryRequest {
+            project: self.billing_project(table).to_string(),
+            sql: format!("SELECT * FROM `{table}`"),
+            parameters: QueryParameters::None,
+            location: self.0.options.location.clone(),
+            destination: None,
+            labels: Vec::new(),
+        };
+        let described = self.0.rest.dry_run(&query).await;
+        described
+            .map(|described| Table::of_wildcard(table.clone(), described))
+            .map_err(|error| error.with_context(format!("tables {table}")))
     }
 
     /// The datasets of a project that the caller may see; every page of them.
@@ -107,6 +125,83 @@ impl Client {
     /// [`crate::error::ErrorKind::NotFound`] when the dataset does not exist.
     pub async fn list_tables(&self, dataset: &DatasetRef) -> Result<Vec<TableListItem>> {
         self.0.rest.list_tables(dataset).await
+    }
+
+    /// What a query would read and answer, and what kind of statement it is,
+    /// without running it. Nothing is billed.
+    ///
+    /// # Errors
+    /// [`crate::error::ErrorKind::InvalidArgument`] when the query is wrong;
+    /// [`crate::error::ErrorKind::NotFound`] when something in it does not exist.
+    pub async fn dry_run(&self, query: &QueryRequest) -> Result<DryRun> {
+        self.0.rest.dry_run(query).await
+    }
+
+    /// Starts a query as the job `id`, or finds the job that has that id
+    /// already: in a project and region an id is used once.
+    ///
+    /// # Errors
+    /// As [`dry_run`](Self::dry_run). A job that ran and failed is no error
+    /// here.
+    pub async fn insert_query(&self, query: &QueryRequest, id: &str) -> Result<Inserted> {
+        self.0.rest.insert_query(query, id).await
+    }
+
+    /// A job as it stands.
+    ///
+    /// # Errors
+    /// [`crate::error::ErrorKind::NotFound`] when there is none in that region.
+    pub async fn get_job(&self, job: &JobRef) -> Result<Job> {
+        self.0.rest.get_job(job).await
+    }
+
+    /// Waits until a job is done.
+    ///
+    /// # Errors
+    /// What made the job fail, and whatever keeps the service from answering.
+    pub async fn wait_for_job(&self, job: Job) -> Result<Job> {
+        let job = self.0.rest.wait_for_job(job).await?;
+        match &job.state {
+            JobState::Failed(failure) => Err(rest::jobs::failed(&job.reference, failure)),
+            JobState::Succeeded | JobState::Running => Ok(job),
+        }
+    }
+
+    /// Asks the service to end a job.
+    ///
+    /// # Errors
+    /// Whatever keeps the service from answering.
+    pub async fn cancel_job(&self, job: &JobRef) -> Result<()> {
+        self.0.rest.cancel_job(job).await
+    }
+
+    /// A page of the rows of a finished query over REST.
+    ///
+    /// # Errors
+    /// [`crate::error::ErrorKind::NotFound`] when the result is gone.
+    pub async fn result_page(&self, job: &JobRef, token: Option<&str>) -> Result<ResultPage> {
+        self.0.rest.result_page(job, token).await
+    }
+
+    /// Makes an empty table without columns that the service deletes at
+    /// `expires`, unless there is a table of that name.
+    ///
+    /// # Errors
+    /// [`crate::error::ErrorKind::NotFound`] when its dataset does not exist.
+    pub async fn create_expiring_table(
+        &self,
+        table: &TableRef,
+        expires: DateTime<Utc>,
+    ) -> Result<()> {
+        self.0.rest.create_expiring_table(table, expires).await
+    }
+
+    /// Sets when the service deletes a table.
+    ///
+    /// # Errors
+    /// [`crate::error::ErrorKind::NotFound`] when it does not exist.
+    pub async fn expire_table(&self, table: &TableRef, expires: DateTime<Utc>) -> Result<()> {
+        self.0.rest.expire_table(table, expires).await
     }
 
     /// Opens a read session: a snapshot of the table, cut into streams.

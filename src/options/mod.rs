@@ -17,6 +17,6 @@ pub use endpoint::EndpointUrl;
 pub use raw::RawOptions;
 pub use resolved::{
     Compression, ConnectionOptions, CredentialsOptions, CredentialsSource, Executables, Options,
-    ScanOptions, TableOptions, TimestampPrecision,
+    QueryOptions, ScanOptions, TableOptions, TimestampPrecision,
 };
 pub use set::BigQueryOptions;

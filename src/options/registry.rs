@@ -62,7 +62,7 @@ impl ValueForm {
     /// What may be written, for errors and the documentation.
     pub fn allowed(self) -> String {
         match self {
-            ValueForm::Text => "any text".into(),
+            ValueForm::Text => "a text that is not empty".into(),
             ValueForm::Switch => "true or false".into(),
             ValueForm::Count { min, max } => format!("a whole number from {min} to {max}"),
             ValueForm::Percentage => "a number from 0 to 100".into(),
@@ -150,6 +150,11 @@ impl OptionRow {
     /// The error for a value that the option cannot have.
     pub(super) fn refused(&self, value: &str, allowed: &str) -> Error {
         let name = self.name;
+        if value.is_empty() {
+            return Error::configuration(format!(
+                "option '{name}' is said and has no value: leave it out, or give it {allowed}"
+            ));
+        }
         // Whoever says a key file's path here meant `credentials.key_file`.
         let about_keys = self.display == Display::Hidden || name == CREDENTIALS.name;
         Error::configuration(if about_keys {
@@ -231,9 +236,6 @@ macro_rules! options {
 /// The greatest number of streams that the protocol can ask for.
 const MAX_STREAMS: u64 = i32::MAX as u64;
 
-const QUERY_SOURCE: Stage = Stage::Planned("reading the result of a query");
-const VIEWS: Stage = Stage::Planned("reading views");
-
 options! {
     PROJECT = "project" or "project_id" {
         "from LOCATION", ValueForm::Text, Session, Stage::Ready, Shown,
@@ -264,7 +266,8 @@ options! {
         "address of the Storage Read and Write interfaces"
     }
     STORAGE_ENDPOINT = "storage_endpoint" {
-        "https://storage.googleapis.com", ValueForm::Address, Session, Stage::Ready, Shown,
+        "https://storage.googleapis.com", ValueForm::Address, Session,
+        Stage::Planned("loading staged files"), Shown,
         "address of Cloud Storage"
     }
     ALLOW_PLAINTEXT = "allow_plaintext" {
@@ -293,8 +296,8 @@ options! {
         "accept external-account configurations that run a program to get a token"
     }
     JOB_LABELS = "job_labels" {
-        "none", ValueForm::Map, Session, Stage::Planned("running jobs"), Shown,
-        "labels on jobs"
+        "none", ValueForm::Map, Session, Stage::Ready, Shown,
+        "labels on query jobs, by which their cost can be told apart"
     }
     TRACE_ID = "trace_id" {
         "none", ValueForm::Text, Session, Stage::Ready, Shown,
@@ -349,28 +352,30 @@ options! {
         "how TIMESTAMP(12) columns arrive: microseconds, nanoseconds, or text with picoseconds"
     }
     SCAN_QUERY = "scan.query" {
-        "none", ValueForm::Text, Table, QUERY_SOURCE, Shown,
-        "a GoogleSQL query whose result is the table"
+        "none", ValueForm::Text, Table, Stage::Ready, Shown,
+        "a GoogleSQL SELECT whose result is the table; LOCATION is then the project that runs it"
     }
     SCAN_QUERY_LOCATION = "scan.query_location" {
-        "location", ValueForm::Text, Session, QUERY_SOURCE, Shown,
+        "location", ValueForm::Text, Session, Stage::Ready, Shown,
         "the region of the query's job"
     }
     SCAN_QUERY_RESULT_DATASET = "scan.query_result_dataset" {
-        "the service's hidden one", ValueForm::Text, Session, QUERY_SOURCE, Shown,
-        "dataset for the query's result"
+        "the service's hidden one", ValueForm::Text, Session, Stage::Ready, Shown,
+        "dataset (or project.dataset) for the query's result, in a table that is deleted after a day"
     }
     SCAN_REUSE_QUERY_RESULT_WITHIN = "scan.reuse_query_result_within" {
-        "none", ValueForm::Duration, Session, QUERY_SOURCE, Shown,
-        "reuse a result that is at most this old, up to 24 h; needs a location"
+        "none", ValueForm::Duration, Session, Stage::Ready, Shown,
+        "read the result of the same query again if it began at most this long ago, up to 24 h; \
+         needs a location"
     }
     SCAN_MATERIALIZE_VIEWS = "scan.materialize_views" {
-        "false", ValueForm::Switch, Session, VIEWS, Shown,
-        "read views by running a query"
+        "false", ValueForm::Switch, Session, Stage::Ready, Shown,
+        "read views, external tables and wildcard tables by a query job, which is billed by what it \
+         reads; projection, conditions and limit become part of the query"
     }
     SCAN_MAX_BYTES_SCANNED = "scan.max_bytes_scanned" {
         "none", ValueForm::Size, Session, Stage::Ready, Shown,
-        "refuse a session that would scan more, naming the estimate"
+        "refuse a session or query that would scan more, naming the estimate"
     }
     SCAN_RETRY_MAX_ATTEMPTS = "scan.retry_max_attempts" {
         "25", ValueForm::Count { min: 1, max: 1_000_000 }, Session, Stage::Ready, Shown,
@@ -381,8 +386,9 @@ options! {
         "a stream that is silent for this long is opened again where it stopped"
     }
     SCAN_PARTITION_COLUMNS = "scan.partition_columns" {
-        "false", ValueForm::Switch, Session, Stage::Planned("partition columns"), Shown,
-        "show _PARTITIONTIME and _PARTITIONDATE where the table has them"
+        "false", ValueForm::Switch, Session, Stage::Ready, Shown,
+        "show _PARTITIONTIME and _PARTITIONDATE where the table has them, and _TABLE_SUFFIX of \
+         wildcard tables"
     }
 }
 

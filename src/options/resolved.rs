@@ -30,6 +30,25 @@ pub struct Options {
     pub table: TableOptions,
     /// How to read.
     pub scan: ScanOptions,
+    /// Which queries to run, and how.
+    pub query: QueryOptions,
+}
+
+/// Which queries to run, and how.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct QueryOptions {
+    /// The query whose result is the table.
+    pub text: Option<String>,
+    /// The region of query jobs; where absent, that of the data.
+    pub location: Option<String>,
+    /// `dataset` or `project.dataset` for results.
+    pub result_dataset: Option<String>,
+    /// How old a result may be to be read again.
+    pub reuse_within: Option<Duration>,
+    /// Whether what cannot be read directly is read by a query.
+    pub materialize_views: bool,
+    /// Labels of jobs.
+    pub labels: Vec<(String, String)>,
 }
 
 /// How to reach the service, and as whom.
@@ -155,6 +174,8 @@ pub struct ScanOptions {
     pub retry_max_attempts: u32,
     /// A stream silent for this long is opened again where it stopped.
     pub idle_timeout: Duration,
+    /// Whether a table's pseudo-columns are columns.
+    pub partition_columns: bool,
 }
 
 impl Default for ScanOptions {
@@ -174,6 +195,7 @@ impl Default for ScanOptions {
             max_bytes_scanned: None,
             retry_max_attempts: 25,
             idle_timeout: Duration::from_secs(300),
+            partition_columns: false,
         }
     }
 }
@@ -207,13 +229,25 @@ pub enum TimestampPrecision {
 }
 
 impl Options {
-    /// What the options mean.
+    /// What options mean that are all said of one thing.
+    ///
+    /// # Errors
+    /// As [`resolve_over`](Self::resolve_over).
+    pub fn resolve(raw: &RawOptions) -> Result<Self> {
+        Self::resolve_over(raw, &RawOptions::new())
+    }
+
+    /// What the options of a table mean over the defaults of its session. A
+    /// default may be about what this table does not do; its own options may
+    /// not.
     ///
     /// # Errors
     /// A pair that cannot go together, an address that is not allowed, or an
     /// option that this version does not act on. The error names them.
-    pub fn resolve(raw: &RawOptions) -> Result<Self> {
+    pub fn resolve_over(own: &RawOptions, defaults: &RawOptions) -> Result<Self> {
+        let raw = &own.or_defaults(defaults);
         check_pairs(raw)?;
+        check_used(own, raw)?;
         for (name, _) in raw.iter() {
             if let Stage::Planned(feature) = registry::find(name)?.stage {
                 return Err(Error::configuration(format!(
@@ -230,6 +264,7 @@ impl Options {
                 table: text(raw, &registry::TABLE),
             },
             scan: scan(raw),
+            query: query(raw),
         })
     }
 }
@@ -238,7 +273,7 @@ impl Options {
 fn check_pairs(raw: &RawOptions) -> Result<()> {
     use registry::{
         SCAN_MATERIALIZE_VIEWS, SCAN_MAX_STREAM_COUNT, SCAN_PREFERRED_MIN_STREAM_COUNT, SCAN_QUERY,
-        SCAN_QUERY_LOCATION, SCAN_QUERY_RESULT_DATASET, SCAN_REUSE_QUERY_RESULT_WITHIN,
+        SCAN_QUERY_LOCATION, SCAN_REUSE_QUERY_RESULT_WITHIN, SCAN_SAMPLE_PERCENTAGE,
         SCAN_SNAPSHOT_TIME,
     };
     let said = |row: &OptionRow| raw.get(row).is_some();
@@ -257,17 +292,12 @@ fn check_pairs(raw: &RawOptions) -> Result<()> {
             "write FOR SYSTEM_TIME AS OF inside the query",
         ));
     }
-    for row in [
-        &SCAN_QUERY_LOCATION,
-        &SCAN_QUERY_RESULT_DATASET,
-        &SCAN_REUSE_QUERY_RESULT_WITHIN,
-    ] {
-        if said(row) && !said(&SCAN_QUERY) && !views {
-            return Err(Error::configuration(format!(
-                "option '{}' needs '{}' or '{}': without them no query runs",
-                row.name, SCAN_QUERY.name, SCAN_MATERIALIZE_VIEWS.name
-            )));
-        }
+    if said(&SCAN_QUERY) && said(&SCAN_SAMPLE_PERCENTAGE) {
+        return Err(pair(
+            &SCAN_SAMPLE_PERCENTAGE,
+            &SCAN_QUERY,
+            "write TABLESAMPLE inside the query",
+        ));
     }
     if let Some(window) = duration(raw, &SCAN_REUSE_QUERY_RESULT_WITHIN) {
         if window > Duration::from_secs(24 * 3600) {
@@ -277,7 +307,8 @@ fn check_pairs(raw: &RawOptions) -> Result<()> {
                 "at most 24 h, because BigQuery keeps results for a day",
             ));
         }
-        if !said(&SCAN_QUERY_LOCATION) && !said(&registry::LOCATION) {
+        let runs = said(&SCAN_QUERY) || views;
+        if runs && !said(&SCAN_QUERY_LOCATION) && !said(&registry::LOCATION) {
             return Err(Error::configuration(format!(
                 "option '{}' needs '{}': jobs are found again only in their region",
                 SCAN_REUSE_QUERY_RESULT_WITHIN.name, SCAN_QUERY_LOCATION.name
@@ -296,6 +327,45 @@ fn check_pairs(raw: &RawOptions) -> Result<()> {
         ));
     }
     Ok(())
+}
+
+/// Options about queries that a table says of itself need a query.
+fn check_used(own: &RawOptions, all: &RawOptions) -> Result<()> {
+    use registry::{
+        SCAN_MATERIALIZE_VIEWS, SCAN_QUERY, SCAN_QUERY_LOCATION, SCAN_QUERY_RESULT_DATASET,
+        SCAN_REUSE_QUERY_RESULT_WITHIN,
+    };
+    if all.get(&SCAN_QUERY).is_some() || is_on(all, &SCAN_MATERIALIZE_VIEWS) {
+        return Ok(());
+    }
+    for row in [
+        &SCAN_QUERY_LOCATION,
+        &SCAN_QUERY_RESULT_DATASET,
+        &SCAN_REUSE_QUERY_RESULT_WITHIN,
+    ] {
+        if own.get(row).is_some() {
+            return Err(Error::configuration(format!(
+                "option '{}' needs '{}' or '{}': without them no query runs",
+                row.name, SCAN_QUERY.name, SCAN_MATERIALIZE_VIEWS.name
+            )));
+        }
+    }
+    Ok(())
+}
+
+fn query(raw: &RawOptions) -> QueryOptions {
+    QueryOptions {
+        text: text(raw, &registry::SCAN_QUERY),
+        location: text(raw, &registry::SCAN_QUERY_LOCATION)
+            .or_else(|| text(raw, &registry::LOCATION)),
+        result_dataset: text(raw, &registry::SCAN_QUERY_RESULT_DATASET),
+        reuse_within: duration(raw, &registry::SCAN_REUSE_QUERY_RESULT_WITHIN),
+        materialize_views: is_on(raw, &registry::SCAN_MATERIALIZE_VIEWS),
+        labels: raw
+            .get(&registry::JOB_LABELS)
+            .and_then(values::map)
+            .unwrap_or_default(),
+    }
 }
 
 fn pair(one: &OptionRow, other: &OptionRow, why: &str) -> Error {
@@ -462,6 +532,7 @@ fn scan(raw: &RawOptions) -> ScanOptions {
         retry_max_attempts: count(raw, &registry::SCAN_RETRY_MAX_ATTEMPTS)
             .unwrap_or(defaults.retry_max_attempts),
         idle_timeout: duration(raw, &registry::SCAN_IDLE_TIMEOUT).unwrap_or(defaults.idle_timeout),
+        partition_columns: is_on(raw, &registry::SCAN_PARTITION_COLUMNS),
     }
 }
 

@@ -19,5 +19,6 @@ mod stream;
 pub(crate) use dynamic_plan::SettleLateFilters;
 pub use exec::BigQueryScanExec;
 pub(crate) use execution::Source;
+pub(crate) use prune::absorb;
 pub(crate) use snapshot::{Snapshots, StatementId};
 pub(crate) use spec::{Pushdown, ReadSpec};

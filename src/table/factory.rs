@@ -7,12 +7,14 @@ use datafusion::catalog::{Session, TableProvider, TableProviderFactory};
 use datafusion::error::Result as DataFusionResult;
 use datafusion::logical_expr::CreateExternalTable;
 
-use super::provider::{BigQueryTable, TableContext};
+use super::provider::{BigQueryTable, Origin, TableContext, defaults};
 use super::shared::Shared;
+use crate::client::rest::jobs::QueryParameters;
 use crate::error::{Error, Result};
-use crate::options::registry::PROJECT;
-use crate::options::{BigQueryOptions, Options, RawOptions};
-use crate::types::TableRef;
+use crate::options::registry::{DATASET, PROJECT, SCAN_MATERIALIZE_VIEWS, SCAN_QUERY, TABLE};
+use crate::options::{Options, RawOptions};
+use crate::query::{BigQueryQueryTable, QueryContext};
+use crate::types::{DatasetRef, TableRef};
 
 /// Makes the tables of `CREATE EXTERNAL TABLE name STORED AS BIGQUERY LOCATION
 /// 'project.dataset.table' OPTIONS (…)`.
@@ -30,24 +32,90 @@ impl BigQueryTableFactory {
         &self,
         session: &dyn Session,
         command: &CreateExternalTable,
-    ) -> Result<BigQueryTable> {
+    ) -> Result<Arc<dyn TableProvider>> {
         refuse_clauses(command)?;
         let own = RawOptions::from_pairs(&command.options)?;
-        let defaults = session
-            .config_options()
-            .extensions
-            .get::<BigQueryOptions>()
-            .map(|defaults| defaults.raw().clone())
-            .unwrap_or_default();
-        let options = Options::resolve(&own.or_defaults(&defaults))?;
+        let defaults = defaults(session);
+        if let Some(sql) = own.get(&SCAN_QUERY) {
+            let sql = sql.to_string();
+            return self.query(command, own, sql, &defaults).await;
+        }
+        let options = Options::resolve_over(&own, &defaults)?;
         let table = location(command, &own, &options)?;
         let context = TableContext {
             client: self.shared.client(&options.connection)?,
             snapshots: Arc::clone(&self.shared.snapshots),
+            runs: Arc::clone(&self.shared.runs),
             options: own,
+            origin: Origin::Declared,
         };
         let declared = Arc::new(command.schema.as_arrow().clone());
-        BigQueryTable::live_or_declared(&context, table, declared).await
+        let table = BigQueryTable::live_or_declared(&context, table, declared, &defaults).await?;
+        Ok(Arc::new(table))
+    }
+
+    /// The result of the option `scan.query`, whose LOCATION is the project that
+    /// runs it.
+    async fn query(
+        &self,
+        command: &CreateExternalTable,
+        own: RawOptions,
+        sql: String,
+        defaults: &RawOptions,
+    ) -> Result<Arc<dyn TableProvider>> {
+        if !command.schema.fields().is_empty() {
+            return Err(Error::configuration(
+                "the columns of a query are those of its result: leave the column list out",
+            ));
+        }
+        for row in [&DATASET, &TABLE] {
+            if own.get(row).is_some() {
+                return Err(Error::configuration(format!(
+                    "options '{}' and '{}' cannot go together: a query names its tables itself",
+                    row.name, SCAN_QUERY.name
+                )));
+            }
+        }
+        let [project] = command.locations.as_slice() else {
+            return Err(Error::configuration(
+                "LOCATION of a query is the one project that runs it, as 'my-project'",
+            ));
+        };
+        // A dataset that cannot be wrong shows whether the project is one.
+        DatasetRef::new(project, "d").map_err(|error| {
+            Error::configuration(format!(
+                "LOCATION of a query is the project that runs it: {}",
+                error.message()
+            ))
+        })?;
+        if let Some(other) = own.get(&PROJECT).filter(|other| other != project) {
+            return Err(Error::configuration(format!(
+                "option 'project' is '{other}' and LOCATION says '{project}': leave one out"
+            )));
+        }
+        if project.contains('.') && !project.contains(':') {
+            return Err(Error::configuration(format!(
+                "LOCATION '{project}' names a table, and with option 'scan.query' it is the \
+                 project that runs the query, as 'my-project'"
+            )));
+        }
+        // What is said of no query is said of this one.
+        let mut for_queries = defaults.clone();
+        for_queries.unset(SCAN_MATERIALIZE_VIEWS.name)?;
+        let options = Options::resolve_over(&own, &for_queries)?;
+        let payer = options
+            .connection
+            .billing_project
+            .clone()
+            .unwrap_or_else(|| project.clone());
+        let context = QueryContext {
+            client: self.shared.client(&options.connection)?,
+            shared: Arc::clone(&self.shared.runs),
+            options: own,
+        };
+        let table =
+            BigQueryQueryTable::open(context, payer, sql, QueryParameters::None, defaults).await?;
+        Ok(Arc::new(table))
     }
 }
 
@@ -61,7 +129,7 @@ impl TableProviderFactory for BigQueryTableFactory {
         let table = self.table(session, command).await.map_err(|error| {
             error.with_context(format!("creating external table {}", command.name))
         })?;
-        Ok(Arc::new(table))
+        Ok(table)
     }
 }
 
@@ -75,15 +143,14 @@ fn refuse_clauses(command: &CreateExternalTable) -> Result<()> {
     if !command.table_partition_cols.is_empty() {
         return refuse(
             "PARTITIONED BY",
-            "a new table is partitioned by the options sink.table_create.time_partitioning.type \
-             and .field",
+            "BigQuery tables are partitioned when they are created in BigQuery, and conditions on \
+             the partition column reach it",
         );
     }
     if !command.order_exprs.is_empty() {
         return refuse(
             "WITH ORDER",
-            "BigQuery keeps no order; a new table is clustered by the option \
-             sink.table_create.clustered_fields",
+            "BigQuery keeps no order: say ORDER BY in the query",
         );
     }
     if command.unbounded {

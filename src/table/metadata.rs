@@ -4,8 +4,8 @@ use datafusion::arrow::datatypes::{DataType, Field as ArrowField, Schema, Schema
 
 use crate::client::rest::model::{Partitioning, Table, TableKind};
 use crate::error::{Error, ErrorKind, Result};
-use crate::options::TimestampPrecision;
-use crate::types::{Field, FieldType, TableRef, TableSchema, arrow};
+use crate::options::{Options, TimestampPrecision, registry};
+use crate::types::{Field, FieldType, Mode, TableRef, TableSchema, TimestampDigits, arrow};
 
 /// What `tables.get` said of a table, with its columns in Arrow's types.
 #[derive(Debug, Clone)]
@@ -18,13 +18,25 @@ pub(crate) struct LiveTable {
     pub(crate) schema: SchemaRef,
     /// The column that every read has to filter on, if the table demands it.
     pub(crate) demanded_filter: Option<String>,
-    /// How the schema takes TIMESTAMP(12); sessions have to be asked the same.
-    pub(crate) precision: TimestampPrecision,
+    /// What decided the schema; sessions have to be asked the same.
+    pub(crate) terms: SchemaTerms,
 }
 
 impl LiveTable {
-    pub(crate) fn new(table: TableRef, found: Table, precision: TimestampPrecision) -> Self {
+    pub(crate) fn new(table: TableRef, found: Table, terms: SchemaTerms) -> Self {
+        let SchemaTerms {
+            precision,
+            partition_columns,
+        } = terms;
         let mut found = found;
+        if reading(&found.kind) == Reading::ByQuery {
+            for field in &mut found.schema.fields {
+                as_result(field);
+            }
+        }
+        if partition_columns {
+            found.schema.fields.extend(pseudo_columns(&found));
+        }
         if let Some(collation) = found.default_collation.take() {
             for field in &mut found.schema.fields {
                 collate(field, &collation);
@@ -39,48 +51,85 @@ impl LiveTable {
             demanded_filter,
             columns: found.schema,
             schema,
-            precision,
+            terms,
         }
     }
 
-    /// That the Storage Read API can read it.
+    /// How it is read with these options.
     ///
     /// # Errors
-    /// [`ErrorKind::Unsupported`] saying what to do instead.
-    pub(crate) fn check_readable(&self) -> Result<()> {
-        match &self.kind {
-            TableKind::Table | TableKind::Snapshot => return Ok(()),
-            TableKind::View
-            | TableKind::MaterializedView
-            | TableKind::External
-            | TableKind::Other(_) => {}
+    /// [`ErrorKind::Unsupported`] saying which option reads it;
+    /// [`ErrorKind::Configuration`] for an option that it does not go with.
+    pub(crate) fn reading(&self, options: &Options) -> Result<Reading> {
+        let reading = reading(&self.kind);
+        if reading == Reading::Directly {
+            return Ok(reading);
         }
-        Err(Error::new(
-            ErrorKind::Unsupported,
-            format!(
-                "{} is {}, and the Storage Read API reads only tables: write its result into \
-                 a table (CREATE TABLE … AS SELECT * FROM `{}` in BigQuery) and read that",
-                self.table, self.kind, self.table
+        let (table, kind) = (&self.table, &self.kind);
+        if !options.query.materialize_views {
+            return Err(Error::new(
+                ErrorKind::Unsupported,
+                format!(
+                    "{table} is {kind}, which only a query job can read, and that is billed by the \
+                     bytes that the query reads: allow it with option 'scan.materialize_views' set \
+                     to true"
+                ),
+            ));
+        }
+        for (said, row) in [
+            (
+                options.scan.snapshot_time.is_some(),
+                &registry::SCAN_SNAPSHOT_TIME,
             ),
-        ))
+            (
+                options.scan.sample_percentage.is_some(),
+                &registry::SCAN_SAMPLE_PERCENTAGE,
+            ),
+        ] {
+            if said {
+                return Err(Error::configuration(format!(
+                    "{table} is {kind}, and option '{}' (in SQL FOR SYSTEM_TIME AS OF, \
+                     TABLESAMPLE) is about tables: write it inside a query, with \
+                     bigquery_query('…')",
+                    row.name
+                )));
+            }
+        }
+        Ok(reading)
     }
 
     /// That a read with this restriction is not refused for want of a filter.
+    /// Whether the filter is one that the service can use, it decides itself.
     ///
     /// # Errors
     /// [`ErrorKind::FailedPrecondition`] naming the column to filter on.
     pub(crate) fn check_filtered(&self, restriction: &str) -> Result<()> {
-        match &self.demanded_filter {
-            Some(column) if restriction.is_empty() => Err(Error::new(
-                ErrorKind::FailedPrecondition,
-                format!(
-                    "{} demands a filter on its partition column: compare {column} with a \
-                     literal in WHERE, or set the option scan.row_restriction",
-                    self.table
-                ),
-            )),
-            _ => Ok(()),
+        let Some(column) = &self.demanded_filter else {
+            return Ok(());
+        };
+        let by_ingestion = column == PARTITION_TIME;
+        let said = restriction.to_lowercase();
+        if said.contains(&column.to_lowercase())
+            || (by_ingestion && said.contains(&PARTITION_DATE.to_lowercase()))
+        {
+            return Ok(());
         }
+        let table = &self.table;
+        let shown = self.columns.field(column).is_some();
+        Err(Error::new(
+            ErrorKind::FailedPrecondition,
+            match by_ingestion && !shown {
+                true => format!(
+                    "{table} demands a filter on {column}: set option 'scan.partition_columns' to \
+                     true and compare {column} with a literal in WHERE, or set the option \
+                     scan.row_restriction"
+                ),
+                false => format!(
+                    "{table} demands a filter on its partition column: compare {column} with a \
+                     literal in WHERE, or set the option scan.row_restriction"
+                ),
+            },
+        ))
     }
 
     /// That the columns which a statement declared are the table's.
@@ -115,6 +164,92 @@ impl LiveTable {
     }
 }
 
+/// How a table is read.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Reading {
+    /// By the Storage Read API.
+    Directly,
+    /// By a query job, whose result the Storage Read API reads.
+    ByQuery,
+}
+
+/// What of the options decides a table's schema.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct SchemaTerms {
+    pub(crate) precision: TimestampPrecision,
+    pub(crate) partition_columns: bool,
+}
+
+impl From<&Options> for SchemaTerms {
+    fn from(options: &Options) -> Self {
+        Self {
+            precision: options.scan.timestamp_precision,
+            partition_columns: options.scan.partition_columns,
+        }
+    }
+}
+
+const PARTITION_TIME: &str = "_PARTITIONTIME";
+const PARTITION_DATE: &str = "_PARTITIONDATE";
+const TABLE_SUFFIX: &str = "_TABLE_SUFFIX";
+
+fn reading(kind: &TableKind) -> Reading {
+    match kind {
+        TableKind::Table | TableKind::Snapshot => Reading::Directly,
+        TableKind::View
+        | TableKind::MaterializedView
+        | TableKind::External
+        | TableKind::Wildcard
+        | TableKind::Other(_) => Reading::ByQuery,
+    }
+}
+
+/// The columns that the table has beside those of its schema: a table that is
+/// partitioned by ingestion has the time of the partition, and its date if the
+/// partitions are days
+/// (<https://cloud.google.com/bigquery/docs/querying-partitioned-tables>).
+fn pseudo_columns(table: &Table) -> Vec<Field> {
+    let column = |name: &str, field_type| Field::new(name, field_type, Mode::Nullable);
+    let time = FieldType::Timestamp(TimestampDigits::Six);
+    match (&table.kind, &table.partitioning) {
+        (TableKind::Wildcard, _) => vec![column(TABLE_SUFFIX, FieldType::String)],
+        (TableKind::Table, Some(Partitioning::Time { column: None, unit })) => {
+            let mut columns = vec![column(PARTITION_TIME, time)];
+            if unit.eq_ignore_ascii_case("DAY") {
+                columns.push(column(PARTITION_DATE, FieldType::Date));
+            }
+            columns
+        }
+        _ => Vec::new(),
+    }
+}
+
+/// A column as the result of a query has it: parameters of types and NOT NULL
+/// are of tables, not of values.
+fn as_result(field: &mut Field) {
+    if field.mode == Mode::Required {
+        field.mode = Mode::Nullable;
+    }
+    match &mut field.field_type {
+        FieldType::Numeric(parameters) | FieldType::BigNumeric(parameters) => *parameters = None,
+        FieldType::Struct(fields) => fields.iter_mut().for_each(as_result),
+        FieldType::Int64
+        | FieldType::Float64
+        | FieldType::Bool
+        | FieldType::String
+        | FieldType::Bytes
+        | FieldType::Date
+        | FieldType::Time
+        | FieldType::DateTime
+        | FieldType::Timestamp(_)
+        | FieldType::Geography
+        | FieldType::Json
+        | FieldType::Interval
+        | FieldType::Range(_)
+        | FieldType::Unsupported(_) => {}
+    }
+}
+
 fn demanded_filter(table: &Table) -> Option<String> {
     if !table.require_partition_filter {
         return None;
@@ -125,7 +260,7 @@ fn demanded_filter(table: &Table) -> Option<String> {
             ..
         }
         | Partitioning::Range { column } => column.clone(),
-        Partitioning::Time { column: None, .. } => "_PARTITIONTIME".to_string(),
+        Partitioning::Time { column: None, .. } => PARTITION_TIME.to_string(),
     })
 }
 
@@ -201,7 +336,7 @@ mod tests {
     use datafusion::arrow::datatypes::TimeUnit;
 
     use super::*;
-    use crate::types::{Mode, TimestampDigits};
+    use crate::options::RawOptions;
 
     fn live() -> LiveTable {
         let field = |name, field_type| Field::new(name, field_type, Mode::Nullable);
@@ -220,7 +355,10 @@ mod tests {
             kind: TableKind::Table,
             rows: None,
             demanded_filter: None,
-            precision: TimestampPrecision::Micros,
+            terms: SchemaTerms {
+                precision: TimestampPrecision::Micros,
+                partition_columns: false,
+            },
         }
     }
 
@@ -266,11 +404,44 @@ mod tests {
     }
 
     #[test]
+    fn i04_another_column_is_no_filter_on_the_partition() {
+        let mut table = live();
+        table.demanded_filter = Some("at".to_string());
+        assert!(table.check_filtered("(`Id` > 5)").is_err());
+        table.demanded_filter = Some(PARTITION_TIME.to_string());
+        let error = table.check_filtered("").unwrap_err();
+        assert!(
+            error.message().contains("scan.partition_columns"),
+            "{error}"
+        );
+        assert!(
+            table
+                .check_filtered("_partitiondate = '2024-01-01'")
+                .is_ok()
+        );
+    }
+
+    #[test]
     fn i01_views_are_refused_with_the_way_out() {
         let mut view = live();
         view.kind = TableKind::View;
-        let error = view.check_readable().unwrap_err();
+        let options = |pairs: &[(&str, &str)]| {
+            let raw = RawOptions::from_pairs(pairs.iter().copied()).unwrap();
+            Options::resolve(&raw).unwrap()
+        };
+        let error = view.reading(&options(&[])).unwrap_err();
         assert!(error.message().contains("p.d.t is a view"), "{error}");
-        assert!(error.message().contains("CREATE TABLE"), "{error}");
+        assert!(
+            error.message().contains("scan.materialize_views"),
+            "{error}"
+        );
+        let allowed = ("scan.materialize_views", "true");
+        assert_eq!(
+            view.reading(&options(&[allowed])).unwrap(),
+            Reading::ByQuery
+        );
+        let then = ("scan.snapshot_time", "2024-01-01T00:00:00Z");
+        let error = view.reading(&options(&[allowed, then])).unwrap_err();
+        assert!(error.message().contains("scan.snapshot_time"), "{error}");
     }
 }

@@ -6,19 +6,25 @@ use async_trait::async_trait;
 use datafusion::arrow::datatypes::SchemaRef;
 use datafusion::catalog::{Session, TableProvider};
 use datafusion::common::stats::Precision;
-use datafusion::common::{Statistics, not_impl_err};
+use datafusion::common::{DFSchemaRef, Statistics, not_impl_err};
 use datafusion::error::Result as DataFusionResult;
-use datafusion::logical_expr::dml::InsertOp;
+use datafusion::logical_expr::dml::{InsertOp, MergeIntoClause};
 use datafusion::logical_expr::{Expr, TableProviderFilterPushDown, TableType};
 use datafusion::physical_plan::ExecutionPlan;
 
-use super::metadata::LiveTable;
+use super::metadata::{LiveTable, Reading, SchemaTerms};
+use super::version::Version;
 use crate::client::Client;
-use crate::client::rest::model::TableKind;
+use crate::client::rest::model::{Table, TableKind};
 use crate::error::{Error, ErrorKind, Result};
 use crate::filter::translate::replacement;
+use crate::options::registry::{self, OptionRow};
 use crate::options::{BigQueryOptions, Options, RawOptions, ScanOptions};
-use crate::scan::{BigQueryScanExec, Pushdown, ReadSpec, Snapshots, Source, StatementId};
+use crate::query::{
+    BigQueryQueryExec, JobSource, JobTerms, QuerySource, Relation, SharedRuns, of_results,
+    partitions, statement,
+};
+use crate::scan::{BigQueryScanExec, Pushdown, ReadSpec, Snapshots, Source};
 use crate::types::TableRef;
 
 /// A BigQuery table.
@@ -33,13 +39,32 @@ pub struct BigQueryTable {
     table: TableRef,
     /// What was said of this table; the session's defaults come later.
     options: RawOptions,
+    origin: Origin,
+    runs: Arc<SharedRuns>,
+    /// What a statement says of the one place where it names the table.
+    version: Version,
     state: State,
 }
 
+/// Where a table was named first.
+#[derive(Debug, Clone)]
+pub(crate) enum Origin {
+    /// In a declaration: what it means was settled then.
+    Declared,
+    /// In a catalog that was made with these options of the session. What the
+    /// session says later of schemas applies, and what it says of connections
+    /// comes too late.
+    Catalog(Arc<RawOptions>),
+}
+
 /// What the service said of the table.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 enum State {
-    Live(Box<LiveTable>),
+    Live {
+        live: Arc<LiveTable>,
+        /// As it was said, to be read with other options.
+        found: Arc<Table>,
+    },
     /// It does not exist; a statement declared columns for its creation.
     Declared(SchemaRef),
 }
@@ -49,8 +74,10 @@ enum State {
 pub(crate) struct TableContext {
     pub(crate) client: Client,
     pub(crate) snapshots: Arc<Snapshots>,
+    pub(crate) runs: Arc<SharedRuns>,
     /// Options under those of the session.
     pub(crate) options: RawOptions,
+    pub(crate) origin: Origin,
 }
 
 impl BigQueryTable {
@@ -65,21 +92,66 @@ impl BigQueryTable {
         let context = TableContext {
             client,
             snapshots: Arc::default(),
+            runs: Arc::default(),
             options,
+            origin: Origin::Declared,
         };
-        Self::live(&context, table).await
+        Self::live(&context, table, &RawOptions::new()).await
     }
 
-    /// The live table.
-    pub(crate) async fn live(context: &TableContext, table: TableRef) -> Result<Self> {
-        let precision = Options::resolve(&context.options)?.scan.timestamp_precision;
+    /// The live table, with the session's `defaults` as they are now.
+    pub(crate) async fn live(
+        context: &TableContext,
+        table: TableRef,
+        defaults: &RawOptions,
+    ) -> Result<Self> {
+        let options = Options::resolve_over(&context.options, defaults)?;
         let found = context.client.get_table(&table).await?;
-        let live = LiveTable::new(table.clone(), found, precision);
-        Ok(Self::with_state(
-            context,
-            table,
-            State::Live(Box::new(live)),
-        ))
+        let live = LiveTable::new(table.clone(), found.clone(), SchemaTerms::from(&options));
+        let state = State::Live {
+            live: Arc::new(live),
+            found: Arc::new(found),
+        };
+        Ok(Self::with_state(context, table, state))
+    }
+
+    /// The table where one statement names it: with `version`, and the session's
+    /// options of this moment. None if that is the table as it is.
+    ///
+    /// # Errors
+    /// [`ErrorKind::Configuration`] when the session says something of the
+    /// connection that does not reach its catalog.
+    pub(crate) fn named(&self, version: Version, defaults: &RawOptions) -> Result<Option<Self>> {
+        let mut state = self.state.clone();
+        let mut renewed = false;
+        if let Origin::Catalog(made_with) = &self.origin {
+            check_reached(made_with, defaults)?;
+            if let State::Live { live, found } = &self.state {
+                let options = Options::resolve_over(&self.options, defaults)?;
+                let terms = SchemaTerms::from(&options);
+                if live.terms != terms {
+                    let live = LiveTable::new(self.table.clone(), found.as_ref().clone(), terms);
+                    state = State::Live {
+                        live: Arc::new(live),
+                        found: Arc::clone(found),
+                    };
+                    renewed = true;
+                }
+            }
+        }
+        if !renewed && version.is_plain() {
+            return Ok(None);
+        }
+        Ok(Some(Self {
+            client: self.client.clone(),
+            snapshots: Arc::clone(&self.snapshots),
+            table: self.table.clone(),
+            options: self.options.clone(),
+            origin: self.origin.clone(),
+            runs: Arc::clone(&self.runs),
+            version,
+            state,
+        }))
     }
 
     /// The live table, or one still to be created with `declared` columns.
@@ -91,10 +163,11 @@ impl BigQueryTable {
         context: &TableContext,
         table: TableRef,
         declared: SchemaRef,
+        defaults: &RawOptions,
     ) -> Result<Self> {
-        match Self::live(context, table.clone()).await {
+        match Self::live(context, table.clone(), defaults).await {
             Ok(provider) => {
-                if let State::Live(live) = &provider.state {
+                if let State::Live { live, .. } = &provider.state {
                     live.check_declared(&declared)?;
                 }
                 Ok(provider)
@@ -112,6 +185,9 @@ impl BigQueryTable {
             snapshots: Arc::clone(&context.snapshots),
             table,
             options: context.options.clone(),
+            origin: context.origin.clone(),
+            runs: Arc::clone(&context.runs),
+            version: Version::default(),
             state,
         }
     }
@@ -123,19 +199,49 @@ impl BigQueryTable {
 
     /// The options for a statement: the table's own before the session's.
     fn options(&self, session: &dyn Session) -> Result<Options> {
-        let defaults = session
-            .config_options()
-            .extensions
-            .get::<BigQueryOptions>()
-            .map(|defaults| defaults.raw().clone())
-            .unwrap_or_default();
-        Options::resolve(&self.options.or_defaults(&defaults))
+        let defaults = defaults(session);
+        let mut options = Options::resolve_over(&self.options, &defaults)?;
+        self.version.apply(session, &mut options.scan)?;
+        Ok(options)
+    }
+
+    fn refuse_change(&self, statement: &str) -> DataFusionResult<Arc<dyn ExecutionPlan>> {
+        not_impl_err!(
+            "{statement} of {}: this version reads BigQuery tables and does not change their rows, \
+             so run the statement in BigQuery",
+            self.table
+        )
+    }
+
+    /// Reads what only a query can.
+    fn by_query(
+        &self,
+        session: &dyn Session,
+        options: Options,
+        live: &LiveTable,
+        spec: ReadSpec,
+    ) -> Result<BigQueryQueryExec> {
+        let project = self.client.billing_project(&self.table).to_string();
+        let terms = JobTerms::new(project, &options)?;
+        let partitions = partitions(session, &options.scan);
+        let source = JobSource {
+            client: self.client.clone(),
+            query: QuerySource::Relation(Relation {
+                table: self.table.clone(),
+            }),
+            terms,
+            columns: live.columns.clone(),
+            options: of_results(options.scan, live.terms.precision),
+            statement: statement(session),
+            shared: Arc::clone(&self.runs),
+        };
+        Ok(BigQueryQueryExec::new(Arc::new(source), spec, partitions))
     }
 
     /// What to read: the table as it was found, or as it is by now.
-    async fn readable(&self, options: &Options) -> Result<LiveTable> {
+    async fn readable(&self, options: &Options) -> Result<Arc<LiveTable>> {
         let live = match &self.state {
-            State::Live(live) => live.as_ref().clone(),
+            State::Live { live, .. } => Arc::clone(live),
             State::Declared(declared) => {
                 let found =
                     self.client.get_table(&self.table).await.map_err(|error| {
@@ -151,8 +257,8 @@ impl BigQueryTable {
                             _ => error,
                         }
                     })?;
-                let precision = options.scan.timestamp_precision;
-                let live = LiveTable::new(self.table.clone(), found, precision);
+                let terms = SchemaTerms::from(options);
+                let live = LiveTable::new(self.table.clone(), found, terms);
                 live.check_declared(declared)?;
                 if !same_columns(&live.schema, declared) {
                     return Err(Error::new(
@@ -164,11 +270,49 @@ impl BigQueryTable {
                         ),
                     ));
                 }
-                live
+                Arc::new(live)
             }
         };
-        live.check_readable()?;
         Ok(live)
+    }
+}
+
+/// The session's defaults.
+pub(crate) fn defaults(session: &dyn Session) -> RawOptions {
+    session
+        .config_options()
+        .extensions
+        .get::<BigQueryOptions>()
+        .map(|defaults| defaults.raw().clone())
+        .unwrap_or_default()
+}
+
+/// The options by which a catalog reaches the service.
+static OF_CONNECTIONS: [&OptionRow; 9] = [
+    &registry::PROJECT,
+    &registry::BILLING_PROJECT,
+    &registry::REST_ENDPOINT,
+    &registry::GRPC_ENDPOINT,
+    &registry::ALLOW_PLAINTEXT,
+    &registry::CREDENTIALS,
+    &registry::CREDENTIALS_KEY_FILE,
+    &registry::CREDENTIALS_IMPERSONATE,
+    &registry::TRACE_ID,
+];
+
+/// The first option of connections by which two sets of options differ.
+pub(crate) fn other_connection(one: &RawOptions, other: &RawOptions) -> Option<&'static str> {
+    let differ = |row: &&&OptionRow| one.get(row) != other.get(row);
+    OF_CONNECTIONS.iter().find(differ).map(|row| row.name)
+}
+
+fn check_reached(made_with: &RawOptions, now: &RawOptions) -> Result<()> {
+    match other_connection(made_with, now) {
+        None => Ok(()),
+        Some(option) => Err(Error::configuration(format!(
+            "option '{option}' was set after the catalog of this table was made, and does not \
+             reach it: say it when the session is made, or call session::renew_catalog"
+        ))),
     }
 }
 
@@ -185,14 +329,14 @@ fn same_columns(live: &SchemaRef, declared: &SchemaRef) -> bool {
 impl TableProvider for BigQueryTable {
     fn schema(&self) -> SchemaRef {
         match &self.state {
-            State::Live(live) => Arc::clone(&live.schema),
+            State::Live { live, .. } => Arc::clone(&live.schema),
             State::Declared(schema) => Arc::clone(schema),
         }
     }
 
     fn table_type(&self) -> TableType {
         match &self.state {
-            State::Live(live) => table_type(&live.kind),
+            State::Live { live, .. } => table_type(&live.kind),
             State::Declared(_) => TableType::Base,
         }
     }
@@ -206,6 +350,7 @@ impl TableProvider for BigQueryTable {
     ) -> DataFusionResult<Arc<dyn ExecutionPlan>> {
         let options = self.options(session)?;
         let live = self.readable(&options).await?;
+        let reading = live.reading(&options)?;
         let pushdown = match options.scan.pushdown_filters {
             true => Pushdown::Filters,
             false => Pushdown::Nothing,
@@ -219,24 +364,21 @@ impl TableProvider for BigQueryTable {
             options.scan.row_restriction.as_deref(),
             limit,
         )?;
+        if reading == Reading::ByQuery {
+            let exec = self.by_query(session, options, &live, spec)?;
+            return Ok(Arc::new(exec));
+        }
         live.check_filtered(&spec.restriction.text())?;
-        let partitions = match usize::try_from(options.scan.max_stream_count) {
-            Ok(0) | Err(_) => session.config().target_partitions(),
-            Ok(most) => session.config().target_partitions().min(most),
-        };
-        let statement = StatementId {
-            session: session.session_id().to_string(),
-            began: session.execution_props().query_execution_start_time,
-        };
+        let partitions = partitions(session, &options.scan);
         let scan_options = ScanOptions {
-            timestamp_precision: live.precision,
+            timestamp_precision: live.terms.precision,
             ..options.scan
         };
         let source = Source {
             client: self.client.clone(),
             table: self.table.clone(),
             columns: live.columns.clone(),
-            snapshot: self.snapshots.join(statement, &self.table),
+            snapshot: self.snapshots.join(statement(session), &self.table),
             options: scan_options,
         };
         Ok(Arc::new(BigQueryScanExec::new(
@@ -257,16 +399,16 @@ impl TableProvider for BigQueryTable {
         filters: &[&Expr],
     ) -> DataFusionResult<Vec<TableProviderFilterPushDown>> {
         let answer = |filter: &&Expr| match &self.state {
-            State::Live(live) if replacement(&live.columns, filter).is_some() => {
+            State::Live { live, .. } if replacement(&live.columns, filter).is_some() => {
                 TableProviderFilterPushDown::Exact
             }
-            State::Live(_) | State::Declared(_) => TableProviderFilterPushDown::Inexact,
+            State::Live { .. } | State::Declared(_) => TableProviderFilterPushDown::Inexact,
         };
         Ok(filters.iter().map(answer).collect())
     }
 
     fn statistics(&self) -> Option<Statistics> {
-        let State::Live(live) = &self.state else {
+        let State::Live { live, .. } = &self.state else {
             return None;
         };
         // Rows in the streaming buffer are not counted yet, so never exact.
@@ -287,14 +429,48 @@ impl TableProvider for BigQueryTable {
             self.table
         )
     }
+
+    async fn delete_from(
+        &self,
+        _: &dyn Session,
+        _: Vec<Expr>,
+    ) -> DataFusionResult<Arc<dyn ExecutionPlan>> {
+        self.refuse_change("DELETE")
+    }
+
+    async fn update(
+        &self,
+        _: &dyn Session,
+        _: Vec<(String, Expr)>,
+        _: Vec<Expr>,
+    ) -> DataFusionResult<Arc<dyn ExecutionPlan>> {
+        self.refuse_change("UPDATE")
+    }
+
+    async fn truncate(&self, _: &dyn Session) -> DataFusionResult<Arc<dyn ExecutionPlan>> {
+        self.refuse_change("TRUNCATE")
+    }
+
+    async fn merge_into(
+        &self,
+        _: &dyn Session,
+        _: Arc<dyn ExecutionPlan>,
+        _: DFSchemaRef,
+        _: Expr,
+        _: Vec<MergeIntoClause>,
+    ) -> DataFusionResult<Arc<dyn ExecutionPlan>> {
+        self.refuse_change("MERGE")
+    }
 }
 
 /// How information_schema calls a kind of table.
 pub(crate) fn table_type(kind: &TableKind) -> TableType {
     match kind {
         TableKind::View | TableKind::MaterializedView => TableType::View,
-        TableKind::Table | TableKind::Snapshot | TableKind::External | TableKind::Other(_) => {
-            TableType::Base
-        }
+        TableKind::Table
+        | TableKind::Snapshot
+        | TableKind::External
+        | TableKind::Wildcard
+        | TableKind::Other(_) => TableType::Base,
     }
 }

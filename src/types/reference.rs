@@ -5,6 +5,9 @@ use std::str::FromStr;
 
 use crate::error::{Error, ErrorKind, Result};
 
+/// What ends the id of a wildcard table.
+const WILDCARD: char = '*';
+
 /// A dataset by its full name, printed as `project.dataset`.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct DatasetRef {
@@ -64,6 +67,12 @@ impl TableRef {
             dataset,
             table,
         })
+    }
+
+    /// Whether this means all tables whose ids begin alike, as `events_*` does
+    /// (<https://cloud.google.com/bigquery/docs/querying-wildcard-tables>).
+    pub fn is_wildcard(&self) -> bool {
+        self.table.ends_with(WILDCARD)
     }
 
     /// The dataset that holds the table.
@@ -173,6 +182,7 @@ fn check_dataset(id: &str) -> Result<()> {
 /// Table ids: up to 1,024 bytes of UTF-8 of letters, marks, numbers,
 /// connectors, dashes and spaces. `$` (a partition decorator) and `@` (a
 /// snapshot decorator) name part of a table and are refused with the way out.
+/// A `*` at the end stands for all tables whose ids begin so.
 fn check_table(id: &str) -> Result<()> {
     if let Some(decorator) = id.chars().find(|c| matches!(c, '$' | '@')) {
         return Err(Error::new(
@@ -186,7 +196,8 @@ fn check_table(id: &str) -> Result<()> {
     let fits = |c: char| {
         c.is_alphanumeric() || matches!(c, '_' | '-' | ' ') || (!c.is_ascii() && !c.is_control())
     };
-    if (1..=1024).contains(&id.len()) && id.chars().all(fits) {
+    let named = id.strip_suffix(WILDCARD).unwrap_or(id);
+    if (1..=1024).contains(&id.len()) && named.chars().all(fits) {
         return Ok(());
     }
     Err(Error::new(

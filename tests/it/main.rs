@@ -11,6 +11,7 @@ mod hostile_responses;
 mod late_filters;
 mod late_filters_random;
 mod layers;
+mod queries;
 mod random_tables;
 mod read_faults;
 mod read_local;

@@ -14,7 +14,11 @@ use dfbq::report::{one_line, print_error, print_note};
 use dfbq::session::{Frontend, Stdin};
 use dfbq::shell::{Failure, Shell};
 use dfbq::{demo, piped, repl, server, session};
-use tracing_subscriber::EnvFilter;
+use tracing::Level;
+use tracing_subscriber::filter::{FilterExt, filter_fn};
+use tracing_subscriber::layer::SubscriberExt;
+use tracing_subscriber::util::SubscriberInitExt;
+use tracing_subscriber::{EnvFilter, Layer};
 
 #[tokio::main]
 async fn main() -> ExitCode {
@@ -57,16 +61,26 @@ impl From<Failure> for Stopped {
 
 /// Warnings of this project go to standard error; `RUST_LOG` asks for others.
 fn log_to_stderr() {
-    let filter = EnvFilter::try_from_default_env()
+    let wanted = EnvFilter::try_from_default_env()
         .unwrap_or_else(|_| EnvFilter::new("datafusion_bigquery=warn,bigquery_local=warn"));
-    tracing_subscriber::fmt()
-        .with_env_filter(filter)
+    let layer = tracing_subscriber::fmt::layer()
         .with_writer(std::io::stderr)
         .with_ansi(std::io::stderr().is_terminal())
-        .init();
+        .with_filter(wanted.and(filter_fn(|metadata| {
+            !may_quote_statements(metadata.target(), *metadata.level())
+        })));
+    tracing_subscriber::registry().with(layer).init();
 }
 
-/// Does what `args` say.
+/// Whether messages may hold the text of statements, in which OPTIONS say where
+/// keys are: the parser's do, and what DataFusion says to those who debug it.
+fn may_quote_statements(target: &str, level: Level) -> bool {
+    target.starts_with("sqlparser")
+        || (target.starts_with("datafusion")
+            && !target.starts_with("datafusion_bigquery")
+            && level > Level::INFO)
+}
+
 async fn run(args: &Args) -> Result<ExitCode, Stopped> {
     let embedded = server::embedded(args).await?;
     let code = run_session(args, embedded.as_ref()).await?;

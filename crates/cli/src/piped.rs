@@ -5,7 +5,7 @@ use std::io::BufRead;
 use datafusion::error::DataFusionError;
 
 use crate::report::print_error;
-use crate::shell::{Failure, Next, Shell};
+use crate::shell::{Failure, Next, Shell, without_byte_order_mark};
 use crate::statements::is_ended;
 
 /// How reading ended.
@@ -27,12 +27,17 @@ pub enum Ended {
 pub async fn read_and_run(shell: &mut Shell, mut input: impl BufRead) -> Result<Ended, Failure> {
     let mut ended = Ended::Clean;
     let mut pending = String::new();
+    let mut first = true;
     loop {
         let begins_line = pending.len();
         let read = input.read_line(&mut pending).map_err(|error| {
             DataFusionError::Execution(format!("cannot read standard input: {error}"))
         })?;
         let at_end = read == 0;
+        if first {
+            first = false;
+            pending = without_byte_order_mark(&pending).to_string();
+        }
         let line = pending[begins_line..].trim();
         let command = line.starts_with('\\') && pending[..begins_line].trim().is_empty();
         let ready = at_end

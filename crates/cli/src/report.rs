@@ -18,7 +18,21 @@ pub fn print_error(error: &dyn fmt::Display) {
     reason = "where a command-line program reports to"
 )]
 pub fn print_note(line: &str) {
-    eprintln!("{line}");
+    eprintln!("{}", printable(line));
+}
+
+/// The line with control characters written out. What a server says, and names,
+/// must not move the cursor of a terminal or change its colours.
+fn printable(line: &str) -> String {
+    let mut text = String::with_capacity(line.len());
+    for c in line.chars() {
+        match c {
+            '\n' | '\t' => text.push(c),
+            c if c.is_control() => text.extend(c.escape_default()),
+            c => text.push(c),
+        }
+    }
+    text
 }
 
 /// What `error` says, on one line: the words of its cause, behind the contexts
@@ -199,6 +213,14 @@ mod tests {
         }
         let error = DataFusionError::External(Box::new(Quoting(Inner)));
         assert_eq!(one_line(&error), "failed: connection refused");
+    }
+
+    #[test]
+    fn control_characters_are_written_out() {
+        assert_eq!(
+            printable("a\u{1b}[2Jb\u{9b}31m\tc\r"),
+            r"a\u{1b}[2Jb\u{9b}31m	c\r"
+        );
     }
 
     #[test]

@@ -92,7 +92,6 @@ pub fn of_server(server: &LocalBigQuery) -> Result<RawOptions, String> {
         ("project", server.service().options.project.clone()),
         ("rest_endpoint", server.rest_endpoint()),
         ("grpc_endpoint", server.grpc_endpoint()),
-        ("storage_endpoint", server.storage_endpoint()),
     ])
     .map_err(|error| error.to_string())
 }
@@ -120,7 +119,6 @@ fn given(args: &Args, environment: impl Fn(&str) -> Option<String>) -> Result<Ra
         ),
         ("rest_endpoint", rest.map(|(rest, _)| rest)),
         ("grpc_endpoint", args.grpc_endpoint.clone()),
-        ("storage_endpoint", args.storage_endpoint.clone()),
     ];
     RawOptions::from_pairs(
         said.into_iter()

@@ -7,24 +7,31 @@
 //! and OPTIONS as those of a file format, and refuses BigQuery's. So a statement
 //! with `STORED AS BIGQUERY` goes to the session directly.
 
+use std::borrow::Cow;
 use std::error::Error;
 use std::fmt;
-use std::io;
+use std::io::{self, Write};
 use std::path::Path;
 use std::sync::Arc;
 
+use datafusion::arrow::datatypes::Schema;
 use datafusion::arrow::record_batch::RecordBatch;
 use datafusion::common::instant::Instant;
 use datafusion::common::plan_datafusion_err;
 use datafusion::config::Dialect;
 use datafusion::error::{DataFusionError, Result};
+use datafusion::execution::memory_pool::MemoryConsumer;
 use datafusion::prelude::SessionContext;
 use datafusion::sql::parser::{DFParser, Statement};
+use datafusion::sql::sqlparser::ast::Statement as SqlStatement;
 use datafusion::sql::sqlparser::dialect::{Dialect as SqlDialect, dialect_from_str};
 use datafusion_cli::command::{Command, OutputFormat};
 use datafusion_cli::exec::exec_from_commands;
 use datafusion_cli::print_format::PrintFormat;
 use datafusion_cli::print_options::{MaxRows, PrintOptions};
+
+use datafusion_bigquery::session::renew_catalog;
+use futures::StreamExt;
 
 use crate::definitions;
 use crate::report::one_line;
@@ -160,10 +167,11 @@ impl Shell {
         let text = std::fs::read_to_string(path).map_err(|error| {
             DataFusionError::Execution(format!("cannot read {}: {error}", path.display()))
         })?;
+        let text = without_byte_order_mark(&text);
         // Kept as a comment, so that lines keep their numbers.
         let text = match text.strip_prefix("#!") {
-            Some(rest) => format!("--{rest}"),
-            None => text,
+            Some(rest) => Cow::Owned(format!("--{rest}")),
+            None => Cow::Borrowed(text),
         };
         self.run_statements(&text, Some(path)).await
     }
@@ -199,12 +207,57 @@ impl Shell {
         for statement in &parsed {
             definitions::refuse(&self.context, statement)?;
         }
-        match parsed.pop_front() {
-            Some(statement) if parsed.is_empty() && is_bigquery_table(&statement) => {
-                self.create_table(statement).await
+        let statement = match parsed.len() {
+            1 => parsed.pop_front(),
+            _ => None,
+        };
+        if !statement.as_ref().is_some_and(is_set) {
+            // What SET said of connections since the catalog was made.
+            renew_catalog(&self.context)?;
+        }
+        match statement {
+            Some(statement) if is_bigquery_table(&statement) => self.create_table(statement).await,
+            Some(statement) if is_query(&statement) && self.prints_for_machines() => {
+                self.print_query(statement).await
             }
             _ => exec_from_commands(&self.context, vec![sql.to_string()], &self.printing()).await,
         }
+    }
+
+    fn prints_for_machines(&self) -> bool {
+        match self.print.format {
+            PrintFormat::Csv | PrintFormat::Tsv | PrintFormat::Json | PrintFormat::NdJson => true,
+            PrintFormat::Table | PrintFormat::Automatic => false,
+        }
+    }
+
+    /// Runs a query for a program to read: a result without rows has its header
+    /// or brackets all the same.
+    async fn print_query(&self, statement: Statement) -> Result<()> {
+        let started = Instant::now();
+        let state = self.context.state();
+        let plan = state.statement_to_plan(statement).await?;
+        let frame = self.context.execute_logical_plan(plan).await?;
+        let memory = MemoryConsumer::new("dfbq").register(state.runtime_env().memory_pool.as_ref());
+        let mut stream = frame.execute_stream().await?;
+        let schema = stream.schema();
+        let mut batches = Vec::new();
+        while let Some(batch) = stream.next().await {
+            let batch = batch?;
+            memory.try_grow(batch.get_array_memory_size())?;
+            batches.push(batch);
+        }
+        let count: usize = batches.iter().map(RecordBatch::num_rows).sum();
+        if count == 0 {
+            print_no_rows(self.print.format, &schema)?;
+        }
+        self.printing().print_batches(
+            schema,
+            &batches,
+            started,
+            count,
+            &state.config_options().format,
+        )
     }
 
     /// Runs `CREATE EXTERNAL TABLE … STORED AS BIGQUERY`.
@@ -240,20 +293,88 @@ impl Shell {
         };
         match command {
             Command::Quit => return Ok(Next::Quit),
+            Command::Help => print_lines(&HELP)?,
             Command::Include(Some(file)) => self.run_file(Path::new(&file)).await?,
             Command::OutputFormat(Some(setting)) => match setting.parse::<OutputFormat>() {
                 Ok(format) => format.execute(&mut self.print)?,
                 Err(()) => return Err(unknown_command(text)),
             },
-            Command::OutputFormat(None) => self.print_format(),
+            Command::OutputFormat(None) => {
+                print_lines(&[&format!("Output format is {:?}.", self.print.format)])?;
+            }
             other => other.execute(&self.context, &mut self.print).await?,
         }
         Ok(Next::Continue)
     }
+}
 
-    #[expect(clippy::print_stdout, reason = "the answer to a command of the shell")]
-    fn print_format(&self) {
-        println!("Output format is {:?}.", self.print.format);
+/// The shell's own commands.
+const HELP: [&str; 10] = [
+    "\\d               list tables",
+    "\\d NAME          describe a table",
+    "\\q               quit",
+    "\\?               this help",
+    "\\i FILE          run the statements of a file",
+    "\\h               list functions",
+    "\\h FUNCTION      describe a function",
+    "\\quiet [true]    show or set whether counts and times are left out",
+    "\\pset [format F] show or set the output format",
+    "\\object_store_profiling [MODE]  show or set profiling: disabled, summary, trace",
+];
+
+/// Prints lines; that nobody reads them is an error like any other.
+fn print_lines(lines: &[&str]) -> Result<()> {
+    let mut out = io::stdout().lock();
+    for line in lines {
+        writeln!(out, "{line}")?;
+    }
+    Ok(out.flush()?)
+}
+
+/// What a result without rows is in a format for programs, which
+/// datafusion-cli leaves empty.
+fn print_no_rows(format: PrintFormat, schema: &Schema) -> Result<()> {
+    let names: Vec<Cow<'_, str>> = schema
+        .fields()
+        .iter()
+        .map(|field| match format {
+            PrintFormat::Csv => quoted(field.name(), ','),
+            _ => quoted(field.name(), '\t'),
+        })
+        .collect();
+    match format {
+        PrintFormat::Csv => print_lines(&[&names.join(",")]),
+        PrintFormat::Tsv => print_lines(&[&names.join("\t")]),
+        PrintFormat::Json => print_lines(&["[]"]),
+        PrintFormat::NdJson | PrintFormat::Table | PrintFormat::Automatic => Ok(()),
+    }
+}
+
+/// A field of CSV, in quotes if it needs them.
+fn quoted(text: &str, separator: char) -> Cow<'_, str> {
+    match text.contains([separator, '"', '\n', '\r']) {
+        true => Cow::Owned(format!("\"{}\"", text.replace('"', "\"\""))),
+        false => Cow::Borrowed(text),
+    }
+}
+
+/// Editors of some systems put one before the text.
+pub fn without_byte_order_mark(text: &str) -> &str {
+    text.strip_prefix('\u{feff}').unwrap_or(text)
+}
+
+fn is_set(statement: &Statement) -> bool {
+    match statement {
+        Statement::Statement(statement) => matches!(statement.as_ref(), SqlStatement::Set(_)),
+        Statement::Reset(_) => true,
+        _ => false,
+    }
+}
+
+fn is_query(statement: &Statement) -> bool {
+    match statement {
+        Statement::Statement(statement) => matches!(statement.as_ref(), SqlStatement::Query(_)),
+        _ => false,
     }
 }
 

@@ -1,6 +1,9 @@
 //! The REST interface, version 2.
 
+pub mod job_model;
+pub mod jobs;
 pub mod model;
+pub mod rows;
 mod tables;
 mod transport;
 

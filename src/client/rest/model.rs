@@ -5,6 +5,7 @@ use std::fmt;
 use serde::Deserialize;
 use serde_json::Value;
 
+use super::job_model::DryRun;
 use crate::error::{Error, Result};
 use crate::types::{DatasetRef, TableRef, TableSchema, json};
 
@@ -21,6 +22,8 @@ pub enum TableKind {
     External,
     /// A table as it was at some time.
     Snapshot,
+    /// All tables whose names begin alike.
+    Wildcard,
     /// Something of another name.
     Other(String),
 }
@@ -47,6 +50,7 @@ impl fmt::Display for TableKind {
             TableKind::MaterializedView => f.write_str("a materialized view"),
             TableKind::External => f.write_str("an external table"),
             TableKind::Snapshot => f.write_str("a table snapshot"),
+            TableKind::Wildcard => f.write_str("a wildcard table"),
             TableKind::Other(name) => write!(f, "of kind {name}"),
         }
     }
@@ -202,6 +206,28 @@ struct ViewAnswer {
 }
 
 impl Table {
+    /// The tables that `reference` means with its `*`, which have no resource: a
+    /// query over them tells their columns.
+    pub(crate) fn of_wildcard(reference: TableRef, described: DryRun) -> Self {
+        Table {
+            reference,
+            kind: TableKind::Wildcard,
+            schema: described.schema,
+            etag: None,
+            location: described.location,
+            description: None,
+            num_rows: None,
+            num_bytes: described.bytes_processed,
+            has_streaming_buffer: false,
+            partitioning: None,
+            require_partition_filter: false,
+            clustering: Vec::new(),
+            primary_key: Vec::new(),
+            default_collation: None,
+            view_query: None,
+        }
+    }
+
     /// Reads a table resource.
     ///
     /// # Errors
@@ -260,7 +286,7 @@ impl Table {
 
 /// A count that the service prints as a string. Estimates are optional, so
 /// one that cannot be read is as good as absent.
-fn number(value: Option<&Value>) -> Option<u64> {
+pub(super) fn number(value: Option<&Value>) -> Option<u64> {
     match value? {
         Value::String(text) => text.parse().ok(),
         Value::Number(number) => number.as_u64(),

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use reqwest::StatusCode;
+use reqwest::{Method, StatusCode};
 use serde::Deserialize;
 use serde_json::Value;
 use url::Url;
@@ -12,7 +12,7 @@ use crate::auth::Credentials;
 use crate::client::endpoint;
 use crate::client::excerpt::excerpt;
 use crate::client::retry::{Clock, RetryPolicy, retry};
-use crate::error::{Error, ErrorKind, Result, RetryAdvice};
+use crate::error::{Effect, Error, ErrorKind, Result, RetryAdvice};
 use crate::options::EndpointUrl;
 
 /// Where version 2 of the interface lives on a server.
@@ -23,6 +23,47 @@ const ATTEMPT_TIMEOUT: Duration = Duration::from_secs(60);
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
 /// No answer of the methods used here comes near this size.
 const MAX_ANSWER_BYTES: usize = 64 << 20;
+
+/// One request.
+#[derive(Debug, Clone)]
+pub(crate) struct Request<'a> {
+    method: Method,
+    path: &'a [&'a str],
+    query: &'a [(&'a str, &'a str)],
+    body: Option<&'a Value>,
+    if_match: Option<&'a str>,
+}
+
+impl<'a> Request<'a> {
+    /// A request about the resource at `path`, whose segments are escaped where
+    /// it is sent.
+    pub(crate) fn new(method: Method, path: &'a [&'a str]) -> Self {
+        Request {
+            method,
+            path,
+            query: &[],
+            body: None,
+            if_match: None,
+        }
+    }
+
+    pub(crate) fn with_query(mut self, query: &'a [(&'a str, &'a str)]) -> Self {
+        self.query = query;
+        self
+    }
+
+    pub(crate) fn with_body(mut self, body: &'a Value) -> Self {
+        self.body = Some(body);
+        self
+    }
+
+    /// Only if the resource still has this etag; otherwise the answer is
+    /// [`ErrorKind::Conflict`].
+    pub(crate) fn if_match(mut self, etag: Option<&'a str>) -> Self {
+        self.if_match = etag;
+        self
+    }
+}
 
 /// Sends requests, as whom and to where they go.
 #[derive(Debug, Clone)]
@@ -68,8 +109,33 @@ impl Transport {
 
     /// GET of the resource at `path`, whose segments are escaped here.
     pub(crate) async fn get(&self, path: &[&str], query: &[(&str, &str)]) -> Result<Value> {
-        let url = self.url(path, query)?;
-        retry(self.policy, &self.clock, || self.get_once(url.clone())).await
+        self.send(Request::new(Method::GET, path).with_query(query))
+            .await
+    }
+
+    /// Sends a request, again where that may help, and gives the answer's JSON;
+    /// null where the answer has no body.
+    ///
+    /// Whoever sends a request that changes something makes it one that can be
+    /// repeated: by a name of its own or by the etag it depends on. The error of
+    /// such a request says whether it may have been applied
+    /// ([`Error::may_have_applied`]).
+    pub(crate) async fn send(&self, request: Request<'_>) -> Result<Value> {
+        let url = self.url(request.path, request.query)?;
+        retry(self.policy, &self.clock, || {
+            self.send_once(&request, url.clone())
+        })
+        .await
+    }
+
+    /// How single requests are repeated.
+    pub(super) fn policy(&self) -> RetryPolicy {
+        self.policy
+    }
+
+    /// Time and chance, as this client has them.
+    pub(super) fn clock(&self) -> &Arc<dyn Clock> {
+        &self.clock
     }
 
     fn url(&self, path: &[&str], query: &[(&str, &str)]) -> Result<Url> {
@@ -95,13 +161,37 @@ impl Transport {
         Ok(url)
     }
 
-    async fn get_once(&self, url: Url) -> Result<Value> {
+    async fn send_once(&self, request: &Request<'_>, url: Url) -> Result<Value> {
+        let answer = self.answer(request, url).await;
+        // A request without an answer may have reached the server all the same.
+        answer.map_err(|error| match (error.kind(), &request.method) {
+            (_, &Method::GET) => error,
+            (ErrorKind::Unavailable | ErrorKind::DeadlineExceeded | ErrorKind::Data, _) => {
+                error.with_effect(Effect::Unknown)
+            }
+            _ => error,
+        })
+    }
+
+    async fn answer(&self, request: &Request<'_>, url: Url) -> Result<Value> {
         let headers = self.credentials.headers().await?;
-        tracing::debug!(%url, "GET");
-        let mut response = self
+        tracing::debug!(%url, method = %request.method, "request");
+        let mut builder = self
             .http
-            .get(url)
-            .headers(headers)
+            .request(request.method.clone(), url)
+            .headers(headers);
+        if let Some(etag) = request.if_match {
+            builder = builder.header(reqwest::header::IF_MATCH, etag);
+        }
+        builder = match request.body {
+            Some(body) => builder.json(body),
+            // Servers want to know how long the body is that a POST has not.
+            None if request.method == Method::POST => {
+                builder.header(reqwest::header::CONTENT_LENGTH, 0)
+            }
+            None => builder,
+        };
+        let mut response = builder
             .send()
             .await
             .map_err(|error| self.unanswered(error))?;
@@ -127,6 +217,9 @@ impl Transport {
         }
         if !status.is_success() {
             return Err(refusal(status, &body, retry_after));
+        }
+        if body.is_empty() && request.method != Method::GET {
+            return Ok(Value::Null);
         }
         serde_json::from_slice(&body).map_err(|error| {
             Error::data(format!(
@@ -210,14 +303,17 @@ fn refusal(status: StatusCode, body: &[u8], retry_after: Option<Duration>) -> Er
     Error::new(kind, message).with_retry(retry)
 }
 
-fn classify(status: u16, reason: &str) -> (ErrorKind, RetryAdvice) {
+pub(super) fn classify(status: u16, reason: &str) -> (ErrorKind, RetryAdvice) {
     let backoff = RetryAdvice::Backoff;
     let never = RetryAdvice::Never;
     match (status, reason) {
         (_, "rateLimitExceeded" | "jobRateLimitExceeded") | (429, _) => {
             (ErrorKind::ResourceExhausted, backoff)
         }
-        (_, "quotaExceeded") => (ErrorKind::ResourceExhausted, never),
+        (_, "quotaExceeded" | "resourcesExceeded" | "responseTooLarge") => {
+            (ErrorKind::ResourceExhausted, never)
+        }
+        (_, "stopped") => (ErrorKind::Cancelled, never),
         (501, _) => (ErrorKind::Unsupported, never),
         (_, "backendError" | "internalError" | "jobBackendError" | "jobInternalError")
         | (500..=599, _) => (ErrorKind::Unavailable, backoff),
