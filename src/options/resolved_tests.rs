@@ -86,6 +86,7 @@ fn every_value_arrives() {
         ("scan.max_bytes_scanned", "1 GiB"),
         ("scan.retry_max_attempts", "3"),
         ("scan.idle_timeout", "10 s"),
+        ("scan.partition_columns", "on"),
     ])
     .unwrap();
     assert_eq!(options.connection.billing_project.as_deref(), Some("b"));
@@ -118,8 +119,62 @@ fn every_value_arrives() {
 
 #[test]
 fn what_is_planned_is_refused_rather_than_ignored() {
-    refused(&[("scan.query", "SELECT 1")], &["'scan.query'", "query"]);
-    refused(&[("job_labels", "a=b")], &["'job_labels'", "jobs"]);
+    refused(
+        &[("storage_endpoint", "http://127.0.0.1:1")],
+        &["'storage_endpoint'", "staged files"],
+    );
+}
+
+#[test]
+fn what_is_said_of_queries_arrives() {
+    let options = resolve(&[
+        ("scan.query", "SELECT 1"),
+        ("scan.query_location", "EU"),
+        ("location", "US"),
+        ("scan.query_result_dataset", "d"),
+        ("scan.reuse_query_result_within", "1 h"),
+        ("job_labels", "team=data, stage=test"),
+    ])
+    .unwrap();
+    let label = |name: &str, value: &str| (name.to_string(), value.to_string());
+    assert_eq!(
+        options.query,
+        QueryOptions {
+            text: Some("SELECT 1".into()),
+            location: Some("EU".into()),
+            result_dataset: Some("d".into()),
+            reuse_within: Some(Duration::from_secs(3600)),
+            materialize_views: false,
+            labels: vec![label("team", "data"), label("stage", "test")],
+        }
+    );
+    let location = resolve(&[("location", "US")]).unwrap().query.location;
+    assert_eq!(location.as_deref(), Some("US"));
+}
+
+#[test]
+fn a_sessions_default_about_queries_leaves_tables_alone() {
+    let pairs = |pairs: &[(&str, &str)]| RawOptions::from_pairs(pairs.iter().copied()).unwrap();
+    let defaults = pairs(&[
+        ("scan.query_location", "EU"),
+        ("scan.query_result_dataset", "d"),
+        ("scan.reuse_query_result_within", "1 h"),
+    ]);
+    assert!(Options::resolve_over(&RawOptions::new(), &defaults).is_ok());
+    assert!(Options::resolve_over(&defaults, &RawOptions::new()).is_err());
+    let views = pairs(&[("scan.materialize_views", "true")]);
+    assert!(Options::resolve_over(&views, &defaults).is_ok());
+}
+
+#[test]
+fn an_empty_value_is_called_that() {
+    let error = RawOptions::from_pairs([("location", " ")]).unwrap_err();
+    assert!(
+        error
+            .message()
+            .contains("'location' is said and has no value"),
+        "{error}"
+    );
 }
 
 #[test]

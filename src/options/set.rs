@@ -132,7 +132,11 @@ mod tests {
             ("bigquery.scan.idle_time", "1 s", "scan.idle_timeout"),
             ("bigquery.scan.idle_timeout", "soon", "'soon'"),
             ("bigquery.table", "t", "OPTIONS"),
-            ("bigquery.job_labels", "a=b", "jobs"),
+            (
+                "bigquery.storage_endpoint",
+                "http://127.0.0.1:1",
+                "staged files",
+            ),
         ] {
             let error = config.set(key, value).unwrap_err();
             assert!(error.to_string().contains(named), "{key}: {error}");

@@ -67,11 +67,14 @@ async fn what_is_wrong_is_said_when_the_table_is_declared() {
         ),
         (
             format!("{create} (a BIGINT) {stored} PARTITIONED BY (a) LOCATION 'demo.d.t'"),
-            ["PARTITIONED BY", "sink.table_create.time_partitioning.type"],
+            [
+                "PARTITIONED BY",
+                "are partitioned when they are created in BigQuery",
+            ],
         ),
         (
             format!("{create} (a BIGINT) {stored} WITH ORDER (a) LOCATION 'demo.d.t'"),
-            ["WITH ORDER", "sink.table_create.clustered_fields"],
+            ["WITH ORDER", "ORDER BY in the query"],
         ),
         (
             format!("CREATE UNBOUNDED EXTERNAL TABLE w {stored} LOCATION 'demo.d.t'"),

@@ -7,6 +7,7 @@ use std::time::Duration;
 
 use bigquery_local::faults::Rule;
 use bigquery_local::grpc::SessionRecord;
+use bigquery_local::faults::{Action, Rule};
 use bigquery_local::{LocalBigQuery, LocalOptions};
 use datafusion::arrow::array::RecordBatch;
 use datafusion::arrow::util::pretty::pretty_format_batches;
@@ -157,6 +158,23 @@ impl Server {
             "view": {"query": query, "useLegacySql": false},
         });
         self.post(&format!("datasets/{dataset}/tables"), body).await;
+    }
+
+    /// What a GET answers.
+    pub(crate) async fn get(&self, path: &str) -> Value {
+        Self::answer(self.http.get(self.url(path))).await
+    }
+
+    /// Makes every call of an RPC end with this status.
+    pub(crate) fn fail_always(&self, method: &str, code: &str) {
+        let action = Action::Status {
+            code: code.to_string(),
+            message: "as the test wants it".to_string(),
+            retry_after_ms: None,
+            storage_error: None,
+        };
+        let rule = Rule::once(method, action).always();
+        self.local.service().faults.add(rule).unwrap();
     }
 
     /// Loads a table of the flights data.

@@ -238,7 +238,7 @@ impl Shell {
         let state = self.context.state();
         let plan = state.statement_to_plan(statement).await?;
         let frame = self.context.execute_logical_plan(plan).await?;
-        let memory = MemoryConsumer::new("dfbq").register(state.runtime_env().memory_pool.as_ref());
+        let memory = MemoryConsumer::new("dfbq").register(&state.runtime_env().memory_pool);
         let mut stream = frame.execute_stream().await?;
         let schema = stream.schema();
         let mut batches = Vec::new();

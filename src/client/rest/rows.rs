@@ -406,7 +406,7 @@ fn interval(text: &str) -> Option<IntervalMonthDayNano> {
 #[cfg(test)]
 mod tests {
     use arrow::array::{Array, AsArray};
-    use arrow::datatypes::{Decimal128Type, Int64Type};
+    use arrow::datatypes::{Decimal128Type, Decimal256Type, Int64Type};
     use serde_json::json;
 
     use super::*;
@@ -454,9 +454,9 @@ mod tests {
                 "99999999999999999999999999999.999999999",
             ),
             (
-                big,
-                "-578960446186580977117854925043439539266.34992332820282019728792003956564819968",
-                "-578960446186580977117854925043439539266.34992332820282019728792003956564819968",
+                big.clone(),
+                "99999999999999999999999999999999999999.99999999999999999999999999999999999999",
+                "99999999999999999999999999999999999999.99999999999999999999999999999999999999",
             ),
             (FieldType::Date, "0001-01-01", "0001-01-01"),
             (FieldType::Date, "9999-12-31", "9999-12-31"),
@@ -489,6 +489,11 @@ mod tests {
         ] {
             assert_eq!(shown(field_type, text), expected, "{text}");
         }
+        // The ends of BIGNUMERIC have a digit more than Arrow prints.
+        let least =
+            "-578960446186580977117854925043439539266.34992332820282019728792003956564819968";
+        let array = one(big, json!(least)).unwrap();
+        assert_eq!(array.as_primitive::<Decimal256Type>().value(0), i256::MIN);
     }
 
     #[test]
