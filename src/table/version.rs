@@ -107,11 +107,15 @@ pub(crate) fn instant(
             ),
         )
     };
-    let takes = match value.data_type() {
-        DataType::Timestamp(..) | DataType::Date32 | DataType::Date64 => true,
-        DataType::Utf8 | DataType::LargeUtf8 | DataType::Utf8View => true,
-        _ => false,
-    };
+    let takes = matches!(
+        value.data_type(),
+        DataType::Timestamp(..)
+            | DataType::Date32
+            | DataType::Date64
+            | DataType::Utf8
+            | DataType::LargeUtf8
+            | DataType::Utf8View
+    );
     if !takes {
         return Err(wrong());
     }
