@@ -5,9 +5,8 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
-use bigquery_local::faults::Rule;
-use bigquery_local::grpc::SessionRecord;
 use bigquery_local::faults::{Action, Rule};
+use bigquery_local::grpc::SessionRecord;
 use bigquery_local::{LocalBigQuery, LocalOptions};
 use datafusion::arrow::array::RecordBatch;
 use datafusion::arrow::util::pretty::pretty_format_batches;

@@ -238,3 +238,219 @@ async fn samples_are_of_blocks_or_refused() {
         assert!(refused.contains("is none"), "{refused}");
     }
 }
+
+/// A counter of the plan's query jobs.
+fn counted(plan: &Arc<dyn ExecutionPlan>, name: &str) -> usize {
+    let own = plan
+        .metrics()
+        .and_then(|metrics| metrics.sum_by_name(name))
+        .map_or(0, |value| value.as_usize());
+    let children = plan.children();
+    own + children
+        .into_iter()
+        .map(|child| counted(child, name))
+        .sum::<usize>()
+}
+
+/// How many jobs a statement started, and how many it found.
+async fn jobs(context: &SessionContext, sql: &str) -> (usize, usize) {
+    let plan = plan(context, sql).await;
+    crate::harness::run(context, &plan).await;
+    (
+        counted(&plan, "jobs_submitted"),
+        counted(&plan, "jobs_reused"),
+    )
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_finished_job_is_read_again_and_probed_past_when_its_result_is_gone() {
+    let server = numbers().await;
+    server.create_dataset("results").await;
+    let session = server.session(2);
+    let sql = "SELECT * FROM bigquery_query('SELECT id FROM d.t WHERE id > 1', location => 'US', \
+               query_result_dataset => 'results', reuse_query_result_within => '12 h')";
+    assert_eq!(jobs(&session, sql).await, (1, 0));
+    assert_eq!(jobs(&session, sql).await, (0, 1));
+    // Another session finds it too: the id is that of the query.
+    assert_eq!(jobs(&server.session(1), sql).await, (0, 1));
+    let other = sql.replace("id > 1", "id > 2");
+    assert_eq!(jobs(&session, &other).await, (1, 0));
+    // The results lie in the dataset, and go by themselves.
+    let listed = server.get("datasets/results/tables").await;
+    let tables: Vec<String> = listed["tables"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|table| {
+            table["tableReference"]["tableId"]
+                .as_str()
+                .unwrap()
+                .to_string()
+        })
+        .collect();
+    assert_eq!(tables.len(), 2, "{listed}");
+    for table in &tables {
+        let resource = server
+            .get(&format!("datasets/results/tables/{table}"))
+            .await;
+        let expires: i64 = resource["expirationTime"]
+            .as_str()
+            .unwrap()
+            .parse()
+            .unwrap();
+        let hours = (expires - chrono::Utc::now().timestamp_millis()) / 3_600_000;
+        assert!((22..=24).contains(&hours), "{resource}");
+        server.query(&format!("DROP TABLE results.{table}")).await;
+    }
+    assert_eq!(jobs(&session, sql).await, (1, 0));
+    assert_eq!(jobs(&session, sql).await, (0, 1));
+    assert_eq!(values(&session, sql).await, [2, 3, 4, 5]);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_query_that_a_statement_names_twice_runs_once() {
+    let server = numbers().await;
+    let session = server.session(2);
+    rows(
+        &session,
+        "CREATE EXTERNAL TABLE q STORED AS BIGQUERY LOCATION 'demo' \
+         OPTIONS('scan.query' 'SELECT id, RAND() AS r FROM d.t')",
+    )
+    .await;
+    let sql = "SELECT a.id FROM q AS a JOIN q AS b ON a.id = b.id AND a.r = b.r";
+    assert_eq!(values(&session, sql).await, [1, 2, 3, 4, 5]);
+    assert_eq!(values(&session, sql).await.len(), 5);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn labels_reach_the_job() {
+    let server = numbers().await;
+    let session = server.session(1);
+    let sql = "SELECT * FROM bigquery_query('SELECT id FROM d.t', job_labels => 'team=data')";
+    rows(&session, sql).await;
+    let listed = server.get("jobs?projection=full").await;
+    let labelled = listed["jobs"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .filter(|job| job["configuration"]["labels"]["team"] == "data")
+        .count();
+    assert_eq!(labelled, 1, "{listed}");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn what_would_read_too_much_is_refused_with_the_estimate() {
+    let server = numbers().await;
+    let session = server.session(1);
+    rows(&session, "SET bigquery.scan.materialize_views = true").await;
+    rows(&session, "SET bigquery.scan.max_bytes_scanned = '1 B'").await;
+    for sql in [
+        "SELECT * FROM bq.d.t",
+        "SELECT * FROM bq.d.v",
+        "SELECT * FROM bigquery_query('SELECT * FROM d.t')",
+    ] {
+        let refused = error(&session, sql).await;
+        let found = Error::find_in(&refused).unwrap_or_else(|| panic!("{sql}: {refused}"));
+        assert_eq!(
+            found.kind(),
+            ErrorKind::FailedPrecondition,
+            "{sql}: {refused}"
+        );
+        for part in ["bytes by the service's estimate", "allows 1"] {
+            assert!(found.message().contains(part), "{sql}: {refused}");
+        }
+    }
+    rows(&session, "SET bigquery.scan.max_bytes_scanned = '1 GB'").await;
+    assert_eq!(values(&session, "SELECT id FROM bq.d.v").await.len(), 5);
+    let query = "SELECT id FROM bigquery_query('SELECT * FROM d.t')";
+    assert_eq!(values(&session, query).await.len(), 5);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_result_is_read_over_rest_by_who_may_not_open_read_sessions() {
+    let server = Server::start(1 << 20).await;
+    server.create_dataset("d").await;
+    server
+        .query(
+            "CREATE TABLE d.all_types AS SELECT 1 AS i, 1.5 AS f, TRUE AS b, 'tä' AS s, \
+             b'\\x00\\xff' AS y, NUMERIC '-1.5' AS n, BIGNUMERIC '1e-38' AS bn, \
+             DATE '0001-01-01' AS d, TIME '23:59:59.999999' AS t, \
+             DATETIME '9999-12-31 23:59:59.999999' AS dt, \
+             TIMESTAMP '1969-12-31 23:59:59.999999+00' AS ts, JSON '{\"a\": [1]}' AS j, \
+             INTERVAL '1-2 3 4:5:6.789' YEAR TO SECOND AS iv, \
+             RANGE<DATE> '[2024-01-01, UNBOUNDED)' AS r, \
+             STRUCT(1 AS a, ['x', 'y'] AS l) AS st, [STRUCT(1 AS x)] AS ls, \
+             CAST(NULL AS STRING) AS nothing",
+        )
+        .await;
+    server.query("INSERT INTO d.all_types (i) VALUES (2)").await;
+    let session = server.session(2);
+    let sql = "SELECT * FROM bigquery_query('SELECT * FROM d.all_types') ORDER BY i";
+    let over_storage = rows(&session, sql).await;
+    server.fail_always("CreateReadSession", "PERMISSION_DENIED");
+    let over_rest = rows(&session, sql).await;
+    assert_eq!(
+        pretty_format_batches(&over_storage).unwrap().to_string(),
+        pretty_format_batches(&over_rest).unwrap().to_string()
+    );
+    assert_eq!(over_storage[0].schema(), over_rest[0].schema());
+    let limited = "SELECT i FROM bigquery_query('SELECT * FROM d.all_types') WHERE i > 1 LIMIT 1";
+    assert_eq!(values(&session, limited).await, [2]);
+    // What a table needs a session for stays an error.
+    let refused = error(&session, "SELECT i FROM bq.d.all_types").await;
+    let found = Error::find_in(&refused).expect("an error of the service");
+    assert_eq!(found.kind(), ErrorKind::PermissionDenied, "{refused}");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_dropped_query_cancels_its_job() {
+    use datafusion::execution::SessionStateBuilder;
+    use datafusion_bigquery::{RawOptions, with_bigquery};
+
+    use crate::fake_rest::{Answer, FakeRest};
+
+    let (cancelled, mut seen) = tokio::sync::mpsc::unbounded_channel();
+    let (waiting, mut waits) = tokio::sync::mpsc::unbounded_channel();
+    let rest = FakeRest::start(move |call, path| {
+        if path.contains("/cancel") {
+            cancelled.send(path.to_string()).unwrap();
+            return Answer::json(200, &json!({"job": {}}));
+        }
+        if path.contains("/queries/") {
+            waiting.send(()).unwrap();
+            return Answer::json(200, &json!({"jobComplete": false}));
+        }
+        let described = json!({
+            "jobReference": {"projectId": "p", "location": "EU"},
+            "status": {"state": "DONE"},
+            "statistics": {"query": {"statementType": "SELECT", "schema": {"fields": [
+                {"name": "x", "type": "INTEGER"}]}}},
+        });
+        let running = json!({
+            "jobReference": {"projectId": "p", "jobId": "j", "location": "EU"},
+            "status": {"state": "RUNNING"},
+        });
+        Answer::json(200, if call == 0 { &described } else { &running })
+    })
+    .await;
+    let options = RawOptions::from_pairs([
+        ("project", "p"),
+        ("rest_endpoint", rest.endpoint()),
+        ("grpc_endpoint", "http://127.0.0.1:1"),
+    ])
+    .unwrap();
+    let builder = SessionStateBuilder::new_with_default_features();
+    let session = SessionContext::new_with_state(with_bigquery(builder, options).unwrap().build());
+    let frame = session
+        .sql("SELECT * FROM bigquery_query('SELECT 1 AS x')")
+        .await
+        .unwrap();
+    let running = tokio::spawn(frame.collect());
+    waits.recv().await.unwrap();
+    running.abort();
+    let path = seen.recv().await.unwrap();
+    assert!(
+        path.contains("/projects/p/jobs/j/cancel?location=EU"),
+        "{path}"
+    );
+}
