@@ -105,7 +105,7 @@ async fn parameters_named_and_positional() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn only_a_select_is_a_table_and_nothing_else_is_run() {
+async fn h16_only_a_select_is_a_table_and_nothing_else_is_run() {
     let server = numbers().await;
     let session = server.session(2);
     for (sql, named) in [
