@@ -9,7 +9,7 @@ mod reserved;
 pub mod restriction;
 
 pub use query::{
-    column_default, column_defaults, execute, has_function, is_temporary, view_schema,
+    check_syntax, column_default, column_defaults, execute, has_function, is_temporary, view_schema,
 };
 pub use request::{
     Applying, DdlOutcome, DmlStats, QueryOutcome, QueryParameter, QueryRequest, StatementOutcome,

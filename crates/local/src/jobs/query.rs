@@ -78,6 +78,14 @@ impl Query {
         })
     }
 
+    /// Refuses a text that is no GoogleSQL: such a job is not made.
+    pub(super) fn check_syntax(&self) -> Result<()> {
+        match self.check_dialect() {
+            Ok(()) => engine::check_syntax(&self.request.sql),
+            Err(_) => Ok(()),
+        }
+    }
+
     /// Refuses what this server does not do, before anything runs.
     fn check(&self, service: &Service) -> Result<()> {
         self.check_dialect()?;

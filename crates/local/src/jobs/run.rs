@@ -50,7 +50,7 @@ enum Work {
 }
 
 /// Registers a job and starts to work on it in a task of its own. Errors that the
-/// service answers at submission (syntax of the configuration, a taken id, a load
+/// service answers at submission (syntax of the configuration and of a query, a taken id, a load
 /// or copy in the wrong place) are answered here; all others end up in the job.
 pub fn start(service: &Arc<Service>, request: JobRequest) -> Result<Arc<Job>> {
     // A request that is sent again is told so, whatever it asks for this time.
@@ -143,6 +143,7 @@ fn prepare(service: &Service, request: JobRequest) -> Result<(Job, Work, Option<
             );
             let location = place(&datasets);
             let query = Query::read(*config, &request.project, &location, datasets)?;
+            query.check_syntax()?;
             (Work::Query(Box::new(query)), location)
         }
         JobConfig::Load(config) => {

@@ -211,3 +211,30 @@ async fn a_cancelled_job_stops() {
     assert_eq!(done["status"]["state"], "DONE");
     assert_eq!(done["status"]["errorResult"]["reason"], "stopped");
 }
+
+#[tokio::test]
+async fn a_job_of_a_text_that_is_no_googlesql_is_not_made() {
+    let local = Local::start().await;
+    let mut job = named("typo", None);
+    job["configuration"]["query"]["query"] = json!("SELEC 1");
+    for _ in 0..2 {
+        let answer = local.post("jobs", job.clone()).await;
+        assert_eq!(answer.body["error"]["errors"][0]["location"], "q");
+        let message = answer.error(400, "invalidQuery");
+        assert_eq!(
+            message,
+            "Syntax error: Unexpected identifier \"SELEC\" at [1:1]"
+        );
+    }
+    local.get("jobs/typo").await.error(404, "notFound");
+    // What is GoogleSQL and not known here fails when it runs.
+    job["configuration"]["query"]["query"] = json!("EXPORT DATA OPTIONS(uri='x') AS SELECT 1");
+    let failed = local.post("jobs", job).await.ok();
+    let error = &failed["status"]["errorResult"];
+    assert_eq!(error["reason"], "invalidQuery");
+    let message = error["message"].as_str().unwrap();
+    assert!(
+        message.ends_with("is not supported by bigquery-local"),
+        "{message}"
+    );
+}

@@ -59,6 +59,24 @@ pub async fn execute(service: &Arc<Service>, request: QueryRequest) -> Result<Qu
     on_own_thread(move || run::run(service, request)).await
 }
 
+/// Refuses a text that is no GoogleSQL. What is GoogleSQL and not known here is found
+/// when it runs.
+pub fn check_syntax(sql: &str) -> Result<()> {
+    let sql = sql.to_string();
+    let parsing = std::thread::Builder::new()
+        .name("syntax".into())
+        .stack_size(session::STACK_BYTES)
+        .spawn(move || parser::parse_script(&sql).map(drop))
+        .map_err(|e| ServiceError::internal(format!("no thread for a statement: {e}")))?;
+    let parsed = parsing
+        .join()
+        .unwrap_or_else(|_| Err(ServiceError::internal("reading a statement panicked")));
+    match parsed {
+        Err(error) if error.message.starts_with("Syntax error: ") => Err(error),
+        _ => Ok(()),
+    }
+}
+
 /// Plans a view's query and answers its columns. Dataset names without a project
 /// are looked up in `project`.
 pub async fn view_schema(

@@ -1,7 +1,7 @@
 //! ARRAY and STRUCT constructors and subscripts.
 
 use super::super::super::functions::SqlType;
-use super::super::ast::{Expr, Ident, Subscript, TypeName};
+use super::super::ast::{Expr, ExprKind, Ident, Subscript, TypeName};
 use super::Analyzer;
 use super::expr::implied_name;
 use super::literal::{evaluate, literal};
@@ -114,6 +114,46 @@ impl Analyzer<'_> {
             })
             .collect::<Result<Vec<_>>>()?;
         Ok(self.make_struct(named))
+    }
+
+    /// A constructor without a type as a value of `ty`, part by part: `[]` and
+    /// `(NULL, 1)` have no type of their own. `None` when it is none, or when a part
+    /// is of another type.
+    pub(super) fn constructed(&self, e: &Expr, ty: &SqlType, ctx: Ctx<'_>) -> Option<Typed> {
+        let part = |e: &Expr, ty: &SqlType| match self.constructed(e, ty, ctx) {
+            Some(typed) => Some(typed),
+            None => self.assign(self.expr(e, ctx).ok()?, ty, "a part").ok(),
+        };
+        match (&e.kind, ty) {
+            (
+                ExprKind::Array {
+                    element: None,
+                    items,
+                },
+                SqlType::Array(element),
+            ) => {
+                let values = items
+                    .iter()
+                    .map(|item| part(item, element).map(|typed| typed.expr))
+                    .collect::<Option<Vec<_>>>()?;
+                Some(Typed::new(nested::make_array(element, values), ty.clone()))
+            }
+            (
+                ExprKind::Struct {
+                    fields: None,
+                    items,
+                },
+                SqlType::Struct(fields),
+            ) if items.len() == fields.len() => {
+                let values = items
+                    .iter()
+                    .zip(fields)
+                    .map(|((item, _), (name, ty))| Some((name.clone(), part(item, ty)?)))
+                    .collect::<Option<Vec<_>>>()?;
+                Some(self.make_struct(values))
+            }
+            _ => None,
+        }
     }
 
     /// A value whose type nothing will decide any more.

@@ -202,7 +202,7 @@ impl Analyzer<'_> {
                     Typed::new(constant(default.value, &default.ty), default.ty)
                 }
                 InsertValue::Expr(e) => {
-                    let typed = self.expr(e, ctx)?;
+                    let typed = self.expr_for_column(e, leaf, ctx)?;
                     self.for_column(typed, leaf)
                         .map_err(|error| self.locate(e.at, error))?
                 }
@@ -284,6 +284,16 @@ impl Analyzer<'_> {
 
     // ----- values for columns -----
 
+    /// An expression for a column: constructors without a type take the column's, as
+    /// far as their parts do.
+    fn expr_for_column(&self, e: &Expr, field: &Field, ctx: Ctx<'_>) -> Result<Typed> {
+        let ty = SqlType::of_column(field);
+        match self.constructed(e, &ty, ctx) {
+            Some(typed) => Ok(typed),
+            None => self.expr(e, ctx),
+        }
+    }
+
     /// A value as a column holds it: its type, and the type's parameters checked.
     pub(in crate::engine::query) fn for_column(
         &self,
@@ -324,7 +334,7 @@ impl Analyzer<'_> {
         if has_aggregate(e) {
             return Err(self.error(e.at, "Aggregate functions are not allowed in VALUES"));
         }
-        let value = self.expr(e, Ctx::new(&NOTHING, None, "VALUES"))?;
+        let value = self.expr_for_column(e, field, Ctx::new(&NOTHING, None, "VALUES"))?;
         self.for_column(value, field)
             .map_err(|error| self.locate(e.at, error))
     }
@@ -590,7 +600,7 @@ impl Analyzer<'_> {
                 }
                 for (position, value) in positions.into_iter().zip(values) {
                     if let InsertValue::Expr(e) = value {
-                        let typed = self.expr(e, ctx)?;
+                        let typed = self.expr_for_column(e, &schema.fields[position], ctx)?;
                         let typed = self
                             .for_column(typed, &schema.fields[position])
                             .map_err(|error| self.locate(e.at, error))?;

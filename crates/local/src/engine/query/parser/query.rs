@@ -72,6 +72,19 @@ impl Parser<'_> {
         let mut previous: Option<(SetOp, bool)> = None;
         loop {
             let at = self.offset();
+            let by_name = |words: &[&str]| {
+                let set = ["UNION", "INTERSECT", "EXCEPT"].into_iter();
+                set.map(|last| [words, &[last]].concat())
+                    .any(|words| self.is_words(&words))
+            };
+            if by_name(&["INNER"])
+                || by_name(&["FULL"])
+                || by_name(&["FULL", "OUTER"])
+                || by_name(&["LEFT"])
+                || by_name(&["LEFT", "OUTER"])
+            {
+                return Err(ServiceError::unsupported("A set operation BY NAME"));
+            }
             let op = if self.is_word("UNION") {
                 SetOp::Union
             } else if self.is_word("INTERSECT") {

@@ -236,3 +236,41 @@ async fn segments_without_changed_rows_stay_and_rows_keep_their_order() {
     sql.rows("SELECT * FROM t", &["10|aq", "11|m", "21|z", "99|np"])
         .await;
 }
+
+#[tokio::test]
+async fn constructors_take_the_types_of_their_columns() {
+    let sql = Sql::new().await;
+    sql.run(
+        "CREATE TABLE t (k INT64, a ARRAY<STRUCT<x INT64, y STRING>>, s STRUCT<x NUMERIC, y STRING>, \
+         l ARRAY<NUMERIC>)",
+    )
+    .await
+    .unwrap();
+    for text in [
+        "INSERT t VALUES (1, [], (NULL, NULL), [])",
+        "INSERT t VALUES (2, [(1, NULL), STRUCT(NULL, 'q')], NULL, [1, 2.5])",
+        "INSERT t VALUES (3, NULL, (1, 'a'), NULL)",
+        "UPDATE t SET s = (NULL, 'u'), a = [(NULL, NULL)] WHERE k = 3",
+        "MERGE t USING (SELECT 4 AS k) AS s ON FALSE \
+         WHEN NOT MATCHED THEN INSERT (k, a, s) VALUES (s.k, [], (NULL, 'm'))",
+    ] {
+        sql.run(text).await.unwrap();
+    }
+    sql.rows(
+        "SELECT k, TO_JSON_STRING(a), TO_JSON_STRING(s), TO_JSON_STRING(l) FROM t ORDER BY k",
+        &[
+            r#"1|[]|{"x":null,"y":null}|[]"#,
+            r#"2|[{"x":1,"y":null},{"x":null,"y":"q"}]|null|[1,"2.5"]"#,
+            r#"3|[{"x":null,"y":null}]|{"x":null,"y":"u"}|[]"#,
+            r#"4|[]|{"x":null,"y":"m"}|[]"#,
+        ],
+    )
+    .await;
+    sql.fails(
+        "INSERT t (k, l) VALUES (5, [1, NULL])",
+        "Array cannot have a null element; error in writing field l",
+    )
+    .await;
+    let error = sql.error("INSERT t (k, l) VALUES (5, ['a'])").await;
+    assert!(error.message.contains("ARRAY<STRING>"), "{error}");
+}
