@@ -21,3 +21,4 @@ mod round_trip;
 mod scan_faults;
 mod scan_memory;
 mod scan_metrics;
+mod soundness;

@@ -1,11 +1,11 @@
-//! Random predicates in SQL over [`table`](super::table::table): comparisons,
+//! Random predicates in SQL over a table of values that go wrong: comparisons,
 //! tests, connectives, CASE, casts, arithmetic, functions and nested fields.
 
 use rand::Rng;
 use rand::rngs::StdRng;
 use rand::seq::IndexedRandom;
 
-use super::table::{DATES, INTS, MICROS, TEXTS, TIMES};
+use super::values::{DATES, INTS, MICROS, TEXTS, TIMES};
 
 /// What an expression is, as far as comparing goes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -47,7 +47,7 @@ const UNITS: [&str; 10] = [
 ];
 
 /// A predicate with so many levels of connectives at most.
-pub(super) fn predicate(random: &mut StdRng, depth: usize) -> String {
+pub(crate) fn predicate(random: &mut StdRng, depth: usize) -> String {
     Generator { random }.boolean(depth)
 }
 

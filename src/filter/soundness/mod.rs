@@ -8,6 +8,7 @@
 
 mod generate;
 mod table;
+mod values;
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};

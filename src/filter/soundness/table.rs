@@ -18,104 +18,15 @@ use rand::Rng;
 use rand::rngs::StdRng;
 use rand::seq::IndexedRandom;
 
+use super::values::{BYTES, CENTS, DATES, EXTREMES, FLOATS, INTS, MICROS, NUMERICS, TEXTS, TIMES};
 use crate::filter::googlesql::{Decimal, Row, Value};
-use crate::filter::literal::{MAX_DATE, MAX_MICROS, MIN_DATE, MIN_MICROS};
 use crate::types::{DecimalParameters, Field, FieldType, Mode, TableSchema, TimestampDigits};
-
-pub(super) const INTS: [i64; 11] = [
-    0,
-    1,
-    -1,
-    2,
-    3,
-    5,
-    1 << 53,
-    (1 << 53) + 1,
-    -(1 << 53),
-    i64::MAX,
-    i64::MIN,
-];
-pub(super) const FLOATS: [f64; 13] = [
-    0.0,
-    -0.0,
-    1.5,
-    -1.5,
-    2.0,
-    1e300,
-    f64::MAX,
-    f64::MIN,
-    f64::INFINITY,
-    f64::NEG_INFINITY,
-    f64::NAN,
-    5e-324,
-    3.0,
-];
-pub(super) const TEXTS: [&str; 14] = [
-    "",
-    "a",
-    "A",
-    "ab",
-    "a_b",
-    "a%b",
-    "50%_x",
-    "it's",
-    "back\\slash",
-    "line\nend",
-    "\u{1}ctl",
-    "é漢🦀",
-    "`tick` \"q\"",
-    "\\",
-];
-pub(super) const BYTES: [&[u8]; 5] = [b"", b"\x00", b"'\\", b"\xff\x00", b"a"];
-pub(super) const DATES: [i32; 10] = [
-    MIN_DATE,
-    MIN_DATE + 1,
-    -1,
-    0,
-    1,
-    19_782,
-    19_783,
-    19_813,
-    MAX_DATE - 1,
-    MAX_DATE,
-];
-/// Around 1970, 2024-03-01 and inside what nanoseconds reach.
-pub(super) const MICROS: [i64; 14] = [
-    -86_400_000_001,
-    -86_400_000_000,
-    -3_600_000_001,
-    -1,
-    0,
-    1,
-    999_999,
-    1_000_000,
-    1_709_251_199_999_999,
-    1_709_251_200_000_000,
-    1_709_251_200_000_001,
-    1_709_294_400_500_000,
-    1_711_929_600_000_000,
-    1_735_689_600_000_000,
-];
-pub(super) const EXTREMES: [i64; 4] = [MIN_MICROS, MIN_MICROS + 1, MAX_MICROS - 1, MAX_MICROS];
-pub(super) const TIMES: [i64; 5] = [0, 1, 3_600_000_000, 3_723_500_000, 86_399_999_999];
-pub(super) const NUMERICS: [i128; 9] = [
-    0,
-    1,
-    -1,
-    1_500_000_000,
-    -1_500_000_000,
-    12_000_000_000,
-    12_345_678_901,
-    99_999_999_999_999_999_999_999_999_999_999_999_999,
-    100_000_000,
-];
 
 /// A value of 76 digits.
 pub(super) const BIG_EXTREME: i256 = i256::from_parts(
     0x7775_a5f1_7195_0fff_ffff_ffff_ffff_ffff,
     0x161b_cca7_1199_15b5_0764_b4ab_e865_2979,
 );
-pub(super) const CENTS: [i128; 6] = [0, 1, -1, 150, 1_200, 9_999_999_999];
 
 /// Rows of a batch.
 pub(super) const ROWS: usize = 24;
