@@ -207,8 +207,8 @@ impl BigQueryTable {
 
     fn refuse_change(&self, statement: &str) -> DataFusionResult<Arc<dyn ExecutionPlan>> {
         not_impl_err!(
-            "{statement} of {}: this version reads BigQuery tables and does not change their rows, \
-             so run the statement in BigQuery",
+            "{statement}: this version reads BigQuery tables and does not change the rows of {}, so \
+             run the statement in BigQuery",
             self.table
         )
     }

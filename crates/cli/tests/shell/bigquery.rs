@@ -237,3 +237,44 @@ fn what_programs_read_has_every_row() {
         "nd-json, with a line that says so"
     );
 }
+
+#[test]
+fn set_reaches_the_catalog() {
+    let out = dfbq(&["--demo", "-q", "--format", "csv"])
+        .input(
+            "select count(*) as n from bq.nycflights13.airlines;\n\
+             set bigquery.trace_id = 'me';\n\
+             select count(*) as n from bq.nycflights13.airlines;\n",
+        )
+        .run()
+        .ok();
+    assert_eq!(out.matches("n\n16\n").count(), 2, "{out}");
+    let refused = dfbq(&["--demo", "-q"])
+        .args(&[
+            "-c",
+            "set bigquery.project = 'elsewhere'",
+            "-c",
+            "select * from bq.nycflights13.airlines",
+        ])
+        .run()
+        .error();
+    assert!(refused.contains("elsewhere"), "{refused}");
+}
+
+#[test]
+fn lists_of_a_server_that_does_not_answer_are_errors() {
+    let local = [
+        "--project",
+        "p",
+        "-q",
+        "-o",
+        "rest_endpoint=http://127.0.0.1:1",
+    ];
+    for sql in ["show tables", "select * from information_schema.columns"] {
+        let line = dfbq(&local)
+            .args(&["-o", "grpc_endpoint=http://127.0.0.1:1", "-c", sql])
+            .run()
+            .error();
+        assert!(line.contains("nothing answers at"), "{line}");
+    }
+}

@@ -151,7 +151,7 @@ fn commands_of_the_shell() {
     .ok();
     assert!(out.contains("things"), "{out}");
     let out = dfbq(&["-q", "-c", "\\?"]).run().ok();
-    assert!(out.contains("\\d name"), "{out}");
+    assert!(out.contains("\\d NAME"), "{out}");
     let out = dfbq(&[
         "-q",
         "-c",
@@ -235,4 +235,44 @@ fn a_panic_on_a_closed_pipe_does_not_happen() {
     let output = child.wait_with_output().expect("dfbq ends");
     let stderr = String::from_utf8_lossy(&output.stderr);
     assert!(!stderr.contains("panicked"), "{stderr}");
+}
+
+#[test]
+fn a_result_without_rows_has_its_header_or_brackets() {
+    let sql = "select 1 as a, 'x' as \"b,c\" where false";
+    let format = |name: &str| dfbq(&["-q", "--format", name, "-c", sql]).run().ok();
+    assert_eq!(format("csv").trim_end(), "a,\"b,c\"");
+    assert_eq!(format("tsv").trim_end(), "a\tb,c");
+    assert_eq!(format("json").trim_end(), "[]");
+    assert_eq!(format("nd-json").trim_end(), "");
+}
+
+#[test]
+fn a_byte_order_mark_is_no_statement() {
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    let file = folder.path().join("a.sql");
+    fs::write(&file, "\u{feff}select 1 as a;\n").expect("writable");
+    let name = file.to_str().expect("UTF-8");
+    assert_eq!(dfbq(&CSV).args(&["-f", name]).run().ok(), "a\n1\n");
+    let piped = dfbq(&CSV).input("\u{feff}select 1 as a;\n").run().ok();
+    assert_eq!(piped, "a\n1\n");
+}
+
+#[test]
+fn the_shells_commands_are_listed_as_lines() {
+    let out = dfbq(&CSV).input("\\?\n").run().ok();
+    assert!(out.contains("\\q               quit\n"), "{out}");
+    assert!(!out.contains("datafusion-cli"), "{out}");
+}
+
+#[test]
+fn statements_are_not_in_the_log() {
+    let sql = "create external table t stored as bigquery location 'p.d.t' \
+               options ('credentials.key_file' '/home/me/of-secrets.json')";
+    let run = dfbq(&["--project", "p", "-q", "-c", sql])
+        .env("RUST_LOG", "trace")
+        .run();
+    assert_eq!(run.code, Some(1), "{run:?}");
+    assert!(!run.stderr.contains("of-secrets"), "{}", run.stderr);
+    assert!(!run.stdout.contains("of-secrets"), "{}", run.stdout);
 }
