@@ -22,7 +22,7 @@ pub enum Task {
 pub struct Chapter {
     /// Where it is.
     pub path: PathBuf,
-    /// Its path below `chapters/` without the extension, such as `filters`.
+    /// Its path below `chapters/` without the extension, such as `filter`.
     pub name: String,
 }
 

@@ -3,8 +3,8 @@
 //!
 //! ```text
 //! cargo test -p sqllogictests --test slt                          # all chapters
-//! cargo test -p sqllogictests --test slt -- filters               # those with "filters" in their name
-//! cargo test -p sqllogictests --test slt -- filters --complete
+//! cargo test -p sqllogictests --test slt -- filter                # those with "filter" in their name
+//! cargo test -p sqllogictests --test slt -- filter --complete
 //! ```
 
 #![expect(

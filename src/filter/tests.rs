@@ -482,6 +482,47 @@ async fn truth_tests() {
 }
 
 #[tokio::test]
+async fn unknown_conditions() {
+    assert_eq!(text("(n > 5) IS UNKNOWN").await, "(`n` IS NULL)");
+    assert_eq!(text("(n > 5) IS NOT UNKNOWN").await, "(`n` IS NOT NULL)");
+    assert_eq!(text("(n > 5 OR flag) IS UNKNOWN").await, "");
+}
+
+#[tokio::test]
+async fn branches_of_case_are_alternatives() {
+    let case = "CASE n WHEN 1 THEN name = 'a' WHEN 2 THEN flag ELSE d > DATE '2024-01-01' END";
+    assert_eq!(
+        text(case).await,
+        "((`name` = 'a') OR (`flag`) OR (`d` > DATE '2024-01-01'))"
+    );
+    assert_eq!(text(&format!("NOT ({case})")).await, "");
+    assert_eq!(
+        text("CASE n WHEN 1 THEN name = 'a' WHEN 2 THEN abs(n) = 1 END").await,
+        ""
+    );
+}
+
+#[tokio::test]
+async fn years_are_ranges() {
+    let year = |year: i32| {
+        format!(
+            "((`d` >= DATE '{year}-01-01') AND (`d` < DATE '{}-01-01'))",
+            year + 1
+        )
+    };
+    let years = [2021, 2022, 2023, 2024].map(year).join(" OR ");
+    assert_eq!(
+        text("date_part('year', d) IN (2021, 2022, 2023, 2024)").await,
+        format!("({years})")
+    );
+    assert_eq!(
+        text("extract(year FROM dt) < 1").await,
+        "(`dt` < DATETIME '0001-01-01 00:00:00.000000')"
+    );
+    assert_eq!(text("extract(year FROM dt) < 20000").await, "");
+}
+
+#[tokio::test]
 async fn distinctness() {
     assert_eq!(text("n IS NOT DISTINCT FROM 5").await, "(`n` = 5)");
     assert_eq!(
@@ -533,8 +574,11 @@ fn document() -> String {
          - AND: what can be said of its operands is said.\n\
          - OR: said if all of its operands can be.\n\
          - NOT: moves inwards first.\n\
-         - `IS [NOT] TRUE`, `IS [NOT] FALSE`, `IS [NOT] DISTINCT FROM`: as the comparisons and\n  \
-           NULL tests that they stand for.\n\
+         - `IS [NOT] TRUE`, `IS [NOT] FALSE`, `IS [NOT] UNKNOWN`, `IS [NOT] DISTINCT FROM`: as\n  \
+           the comparisons and NULL tests that they stand for.\n\
+         - CASE: TRUE comes out of one of its branches, so these are said as alternatives, and\n  \
+           that is necessary only.\n\
+         - Filters that joins complete while the query runs: by the same rules, necessary only.\n\
          - Literals are folded before, and take the column's type.\n\
          - A conjunct that would take the restriction over 1,048,576 bytes stays with the engine.\n\
          - Fields of STRUCT columns are columns here; ARRAY columns and what is inside them are\n  \

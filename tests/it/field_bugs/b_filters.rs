@@ -2,8 +2,8 @@
 
 use serde_json::{Value, json};
 
-use super::one_table::Table;
-use crate::harness::rows;
+use super::one_table::{Table, ids};
+use crate::harness::{rows, text};
 
 #[tokio::test(flavor = "multi_thread")]
 async fn b01_null_tests_of_structs_stay_with_the_engine() {
@@ -42,7 +42,7 @@ async fn b04_a_list_of_any_length_gives_the_same_rows() {
         let list: Vec<String> = (0..count).map(|n: i64| n.to_string()).collect();
         let predicate = format!("x IN ({})", list.join(", "));
         let query = format!("SELECT id FROM bq.d.t WHERE {predicate}");
-        let found = super::one_table::ids(&rows(&table.context, &query).await);
+        let found = ids(&rows(&table.context, &query).await);
         let expected: Vec<i64> = (0..50).filter(|id| id * 5_000 < count).collect();
         assert_eq!(found, expected, "{count} values");
         let asked = table.server.sessions().pop().unwrap().row_restriction;
@@ -124,4 +124,49 @@ async fn b04_many_terms_reach_the_server_whole() {
     let negated = format!("{}x = 1", "NOT ".repeat(21));
     assert_eq!(table.ids(&negated).await, [1, 2]);
     assert_eq!(table.asked(&negated).await, "(`x` != 1)");
+}
+
+/// A view over the table that keeps some of its columns, read through its query.
+async fn view(table: &Table, query: &str) {
+    table.server.create_view("d", "v", query).await;
+    text(&table.context, "SET bigquery.scan.materialize_views = true").await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn b07_a_filtered_view_counts_and_gives_the_same_rows() {
+    let fields = json!([{"name": "boolean_flag", "type": "BOOLEAN"}]);
+    let values = [Some(true), None, Some(false), Some(true)];
+    let values = values.map(|value| json!({"boolean_flag": value})).to_vec();
+    let table = Table::new(fields, values).await;
+    view(&table, "SELECT id, boolean_flag FROM `demo.d.t`").await;
+    let filter = "FROM bq.d.v WHERE boolean_flag = true";
+    let counted = text(&table.context, &format!("SELECT count(*) AS n {filter}")).await;
+    assert!(counted.contains("| 2 |"), "{counted}");
+    let found = rows(&table.context, &format!("SELECT id {filter}")).await;
+    assert_eq!(ids(&found), [0, 3]);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn b08_a_view_is_filtered_on_a_column_that_is_not_selected() {
+    let table = Table::of("INTEGER", &["1", "2", "3"]).await;
+    view(&table, "SELECT id, x FROM `demo.d.t`").await;
+    for filter in ["x = 2", "abs(x) = 2", "x = 2 AND abs(x) = 2"] {
+        let query = format!("SELECT id FROM bq.d.v WHERE {filter}");
+        assert_eq!(ids(&rows(&table.context, &query).await), [1], "{filter}");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn b09_a_nested_field_of_a_view() {
+    let fields = json!([{"name": "invoice", "type": "RECORD", "fields": [
+        {"name": "month", "type": "STRING"},
+    ]}]);
+    let values = vec![
+        json!({"invoice": {"month": "202101"}}),
+        json!({"invoice": {"month": "202102"}}),
+    ];
+    let table = Table::new(fields, values).await;
+    view(&table, "SELECT id, invoice FROM `demo.d.t`").await;
+    let query = "SELECT id FROM bq.d.v WHERE invoice['month'] = '202102'";
+    assert_eq!(ids(&rows(&table.context, query).await), [1]);
 }
