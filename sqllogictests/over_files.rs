@@ -47,8 +47,9 @@ fn words(sql: &str) -> impl Iterator<Item = &str> {
         .filter(|word| !word.is_empty())
 }
 
-/// Whether a statement makes sense over files. Plans do not, nor does what uses a
-/// table declared `STORED AS BIGQUERY`, whose names are kept in `declared`.
+/// Whether a statement makes sense over files. Plans do not, nor do BigQuery's
+/// options, functions, wildcards, samples and versions of tables, nor does what
+/// uses a table declared `STORED AS BIGQUERY`, whose names are kept in `declared`.
 fn is_about_rows(sql: &str, declared: &mut HashSet<String>) -> bool {
     let upper = sql.to_uppercase();
     if upper.contains("STORED AS BIGQUERY") {
@@ -59,7 +60,15 @@ fn is_about_rows(sql: &str, declared: &mut HashSet<String>) -> bool {
         return false;
     }
     !upper.starts_with("EXPLAIN")
-        && !upper.contains("BIGQUERY.")
+        && ![
+            "BIGQUERY.",
+            "BIGQUERY_",
+            "*\"",
+            " TABLESAMPLE ",
+            " FOR SYSTEM_TIME ",
+        ]
+        .iter()
+        .any(|own| upper.contains(own))
         && !words(sql).any(|word| declared.contains(word))
 }
 
