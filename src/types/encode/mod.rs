@@ -144,7 +144,7 @@ impl RowEncoder {
     /// The batch has another schema than was planned for, or is too large: more
     /// than 2 GiB of text or array elements in one column.
     pub fn encode(&self, batch: &RecordBatch) -> Result<EncodedRows> {
-        let converted = convert::batch(&self.columns, batch)?;
+        let converted = convert::batch(&self.columns, batch, self.format)?;
         match self.format {
             RowFormat::Protobuf => protobuf::encode(&self.columns, converted),
             RowFormat::Arrow => ipc::encode(&self.arrow, converted),
