@@ -6,6 +6,7 @@
 //! does I/O.
 
 pub mod arrow;
+pub mod encode;
 mod field;
 pub mod json;
 mod reference;

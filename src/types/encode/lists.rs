@@ -34,8 +34,8 @@ pub(super) fn elements(array: &ArrayRef) -> Result<(ArrayRef, OffsetBuffer<i32>)
             scattered(
                 lists.values(),
                 lists.nulls(),
-                lists.offsets().iter().map(|o| usize::try_from(*o)),
-                lists.sizes().iter().map(|o| usize::try_from(*o)),
+                lists.offsets().iter().map(|o| place(*o)),
+                lists.sizes().iter().map(|o| place(*o)),
             )
         }
         DataType::LargeListView(_) => {
@@ -43,13 +43,13 @@ pub(super) fn elements(array: &ArrayRef) -> Result<(ArrayRef, OffsetBuffer<i32>)
             scattered(
                 lists.values(),
                 lists.nulls(),
-                lists.offsets().iter().map(|o| usize::try_from(*o)),
-                lists.sizes().iter().map(|o| usize::try_from(*o)),
+                lists.offsets().iter().map(|o| place(*o)),
+                lists.sizes().iter().map(|o| place(*o)),
             )
         }
         DataType::FixedSizeList(_, size) => {
             let lists = array.as_fixed_size_list();
-            let size = usize::try_from(*size).map_err(|_| damaged())?;
+            let size = place(*size)?;
             scattered(
                 lists.values(),
                 lists.nulls(),
@@ -109,18 +109,17 @@ fn joined<O: OffsetSizeTrait>(
 }
 
 /// Lists whose elements may stand anywhere.
-fn scattered<E>(
+fn scattered(
     values: &ArrayRef,
     nulls: Option<&NullBuffer>,
-    offsets: impl Iterator<Item = Result<usize, E>>,
-    sizes: impl Iterator<Item = Result<usize, E>>,
+    offsets: impl Iterator<Item = Result<usize>>,
+    sizes: impl Iterator<Item = Result<usize>>,
 ) -> Result<(ArrayRef, OffsetBuffer<i32>)> {
     let mut places = Vec::new();
     let mut ends = vec![0_i32];
     for (at, (offset, size)) in offsets.zip(sizes).enumerate() {
         if nulls.is_none_or(|nulls| nulls.is_valid(at)) {
-            let offset = offset.map_err(|_| damaged())?;
-            let size = size.map_err(|_| damaged())?;
+            let (offset, size) = (offset?, size?);
             for place in offset..offset + size {
                 places.push(u32::try_from(place).map_err(|_| too_many())?);
             }
@@ -138,6 +137,8 @@ fn too_many() -> Error {
     )
 }
 
-fn damaged() -> Error {
-    Error::data("a list has a negative offset or size")
+fn place(offset: impl TryInto<usize>) -> Result<usize> {
+    offset
+        .try_into()
+        .map_err(|_| Error::data("a list has a negative offset or size"))
 }

@@ -30,7 +30,7 @@ mod unpack;
 #[cfg(test)]
 mod tests;
 
-use arrow::array::{Array, RecordBatch};
+use arrow::array::RecordBatch;
 use arrow::datatypes::Schema;
 use bytes::Bytes;
 

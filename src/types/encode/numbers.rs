@@ -203,7 +203,7 @@ pub(super) fn decimal(
         }};
     }
     macro_rules! floats {
-        ($type:ty, $widen:expr) => {{
+        ($type:ty) => {{
             let array = array.as_primitive::<$type>();
             target.each(
                 array,
@@ -211,7 +211,7 @@ pub(super) fn decimal(
                 faults,
                 // The digits of the type that the value has, not of a wider one.
                 |v| {
-                    let value = scaled_text(v, target.form.1)?;
+                    let value = scaled_float(v, target.form.1)?;
                     target.within(value)
                 },
                 |v| v.to_string(),
@@ -227,9 +227,9 @@ pub(super) fn decimal(
         DataType::UInt16 => integers!(UInt16Type),
         DataType::UInt32 => integers!(UInt32Type),
         DataType::UInt64 => integers!(UInt64Type),
-        DataType::Float16 => floats!(Float16Type, f64::from),
-        DataType::Float32 => floats!(Float32Type, f64::from),
-        DataType::Float64 => floats!(Float64Type, f64::from),
+        DataType::Float16 => floats!(Float16Type),
+        DataType::Float32 => floats!(Float32Type),
+        DataType::Float64 => floats!(Float64Type),
         DataType::Decimal32(_, scale) => decimals!(Decimal32Type, scale),
         DataType::Decimal64(_, scale) => decimals!(Decimal64Type, scale),
         DataType::Decimal128(_, scale) => decimals!(Decimal128Type, scale),
@@ -288,8 +288,7 @@ impl Target {
     ) -> ArrayRef {
         let why = |value| self.refusal(&text(value));
         if self.to.wide {
-            let done: PrimitiveArray<Decimal256Type> =
-                each(array, place, faults, convert, why);
+            let done: PrimitiveArray<Decimal256Type> = each(array, place, faults, convert, why);
             Arc::new(done.with_data_type(DataType::Decimal256(self.form.0, self.form.1)))
         } else {
             let done: PrimitiveArray<Decimal128Type> = each(
@@ -304,7 +303,11 @@ impl Target {
     }
 
     fn refusal(&self, value: &str) -> String {
-        let name = if self.to.wide { "BIGNUMERIC" } else { "NUMERIC" };
+        let name = if self.to.wide {
+            "BIGNUMERIC"
+        } else {
+            "NUMERIC"
+        };
         let takes = match self.to.digits {
             Some(digits) => format!(
                 "{} digits before the point and {} behind it",
@@ -351,7 +354,12 @@ impl Target {
         fits.then_some(value)
     }
 
-    fn from_text(&self, array: &ArrayRef, place: Place<'_>, faults: &mut Faults) -> Result<ArrayRef> {
+    fn from_text(
+        &self,
+        array: &ArrayRef,
+        place: Place<'_>,
+        faults: &mut Faults,
+    ) -> Result<ArrayRef> {
         let mut values = Vec::with_capacity(array.len());
         for at in 0..array.len() {
             let value = match text_at(array, at)? {
@@ -417,11 +425,7 @@ fn wide(array: &ArrayRef) -> Result<(PrimitiveArray<Decimal256Type>, i8)> {
 
 /// A floating point number, by its shortest digits, as an integer of `scale`
 /// fractional digits.
-fn scaled_float(value: f64, scale: i8) -> Option<i256> {
-    scaled_text(value, scale)
-}
-
-fn scaled_text(value: impl std::fmt::LowerExp, scale: i8) -> Option<i256> {
+fn scaled_float(value: impl std::fmt::LowerExp, scale: i8) -> Option<i256> {
     let mut text = Stack::<48>::new();
     write!(text, "{value:e}").ok()?;
     parsed(text.as_str(), scale)
@@ -446,7 +450,11 @@ fn parsed(text: &str, scale: i8) -> Option<i256> {
     // Zeros at either end say nothing, and could be many.
     let fraction = fraction.trim_end_matches('0');
     let mut value = i256::ZERO;
-    for digit in whole.trim_start_matches('0').bytes().chain(fraction.bytes()) {
+    for digit in whole
+        .trim_start_matches('0')
+        .bytes()
+        .chain(fraction.bytes())
+    {
         if !digit.is_ascii_digit() {
             return None;
         }

@@ -208,7 +208,9 @@ impl Planner<'_> {
                 };
                 self.problem(
                     &joined(parent, name),
-                    &format!("{what} for values of type {from}; add it to the table or leave it out"),
+                    &format!(
+                        "{what} for values of type {from}; add it to the table or leave it out"
+                    ),
                 );
                 continue;
             };
@@ -315,9 +317,8 @@ impl Planner<'_> {
                 Some(Value::Struct(self.fields(&given, fields, path)))
             }
             (FieldType::Range(element), DataType::Struct(given)) => {
-                let bounds = ["start", "end"].map(|name| {
-                    Field::new(name, element.field_type(), Mode::Nullable)
-                });
+                let bounds = ["start", "end"]
+                    .map(|name| Field::new(name, element.field_type(), Mode::Nullable));
                 let given: Vec<_> = given
                     .iter()
                     .map(|child| (child.name().as_str(), child.data_type()))
@@ -331,9 +332,8 @@ impl Planner<'_> {
                 }
             }
             (FieldType::Range(element), DataType::Null) => {
-                let bounds = ["start", "end"].map(|name| {
-                    Field::new(name, element.field_type(), Mode::Nullable)
-                });
+                let bounds = ["start", "end"]
+                    .map(|name| Field::new(name, element.field_type(), Mode::Nullable));
                 let given = [("start", &DataType::Null), ("end", &DataType::Null)];
                 Some(Value::Range(self.fields(&given, &bounds, path)))
             }
@@ -480,7 +480,10 @@ fn scalar(from: &DataType, to: &FieldType, format: RowFormat) -> Option<Value> {
         FieldType::Numeric(_) | FieldType::BigNumeric(_) => {
             (number || text, Value::Decimal(Decimal::of(to, format)?))
         }
-        FieldType::Date => (text || is_date(from) || from == &DataType::Int32, Value::Date),
+        FieldType::Date => (
+            text || is_date(from) || from == &DataType::Int32,
+            Value::Date,
+        ),
         FieldType::Time => {
             let time = matches!(from, DataType::Time32(_) | DataType::Time64(_));
             (text || time, Value::Time)
@@ -511,8 +514,7 @@ pub(super) fn alike(one: &DataType, other: &DataType) -> bool {
             key == other_key && alike(one, other)
         }
         (DataType::RunEndEncoded(ends, one), DataType::RunEndEncoded(other_ends, other)) => {
-            ends.data_type() == other_ends.data_type()
-                && alike(one.data_type(), other.data_type())
+            ends.data_type() == other_ends.data_type() && alike(one.data_type(), other.data_type())
         }
         (DataType::FixedSizeList(one, size), DataType::FixedSizeList(other, other_size)) => {
             size == other_size && alike(one.data_type(), other.data_type())

@@ -47,7 +47,10 @@ pub struct EncodedRows {
 #[derive(Debug, Clone)]
 pub(super) enum Body {
     /// Row `i` is `bytes[ends[i - 1]..ends[i]]`.
-    Protobuf { bytes: Bytes, ends: Vec<usize> },
+    Protobuf {
+        bytes: Bytes,
+        ends: Vec<usize>,
+    },
     Arrow(RecordBatch),
 }
 
@@ -160,7 +163,7 @@ impl EncodedRows {
         let mut open: Vec<Bytes> = Vec::new();
         let mut first = rows.start;
         let mut size = 0;
-        let mut close = |open: &mut Vec<Bytes>, range: Range<usize>, pieces: &mut Pieces| {
+        let close = |open: &mut Vec<Bytes>, range: Range<usize>, pieces: &mut Pieces| {
             if !open.is_empty() {
                 pieces.sendable.push(Piece {
                     rows: range,

@@ -1,6 +1,5 @@
 //! Dates, times, instants and intervals, each in whole microseconds or not at all.
 
-use std::fmt::Write as _;
 use std::sync::Arc;
 
 use arrow::array::{Array, ArrayRef, ArrowPrimitiveType, AsArray, PrimitiveArray};
@@ -9,8 +8,8 @@ use arrow::datatypes::{
     DataType, Date32Type, Date64Type, DurationMicrosecondType, DurationMillisecondType,
     DurationNanosecondType, DurationSecondType, Int32Type, IntervalDayTimeType,
     IntervalMonthDayNano, IntervalMonthDayNanoType, IntervalUnit, IntervalYearMonthType,
-    Time32MillisecondType, Time32SecondType, Time64MicrosecondType, Time64NanosecondType,
-    TimeUnit, TimestampMicrosecondType, TimestampMillisecondType, TimestampNanosecondType,
+    Time32MillisecondType, Time32SecondType, Time64MicrosecondType, Time64NanosecondType, TimeUnit,
+    TimestampMicrosecondType, TimestampMillisecondType, TimestampNanosecondType,
     TimestampSecondType,
 };
 use chrono::{DateTime, FixedOffset, Timelike, Utc};
@@ -91,10 +90,12 @@ pub(super) fn time(array: &ArrayRef, place: Place<'_>, faults: &mut Faults) -> R
         DataType::Time32(_) => from!(Time32MillisecondType, "ms", |v| within(i64::from(v) * 1000)),
         DataType::Time64(TimeUnit::Microsecond) => from!(Time64MicrosecondType, "µs", within),
         DataType::Time64(_) => {
-            from!(Time64NanosecondType, "ns", |v| whole_micros(v).and_then(within))
+            from!(Time64NanosecondType, "ns", |v| whole_micros(v)
+                .and_then(within))
         }
         _ => from_text(array, place, faults, "TIME", |text| {
-            (!is_finer(text)).then(|| Time64NanosecondType::parse(text))?
+            (!is_finer(text))
+                .then(|| Time64NanosecondType::parse(text))?
                 .and_then(whole_micros)
                 .and_then(within)
         })?,
@@ -152,7 +153,9 @@ fn moments(
         ($type:ty, $micros:expr) => {{
             let array = array.as_primitive::<$type>();
             // Checked as it stands, the value needs no copy.
-            each(array, place, faults, $micros, |v| describe::<$type>(v, name))
+            each(array, place, faults, $micros, |v| {
+                describe::<$type>(v, name)
+            })
         }};
     }
     Ok(match array.data_type() {
@@ -341,7 +344,9 @@ fn parsed_interval(text: &str) -> Option<IntervalMonthDayNano> {
     }
     let (negative, date) = signed(date);
     let (years, months) = date.split_once('-')?;
-    let months = natural(years)?.checked_mul(12)?.checked_add(natural(months)?)?;
+    let months = natural(years)?
+        .checked_mul(12)?
+        .checked_add(natural(months)?)?;
     let months = i32::try_from(if negative { -months } else { months }).ok()?;
     let (negative, days) = signed(days);
     let days = i32::try_from(natural(days)?).ok()?;
@@ -396,7 +401,11 @@ pub(super) fn civil_date(days: i64) -> (i64, i64, i64) {
     let day_of_year = day_of_era - (365 * year_of_era + year_of_era / 4 - year_of_era / 100);
     let shifted = (5 * day_of_year + 2) / 153;
     let day = day_of_year - (153 * shifted + 2) / 5 + 1;
-    let month = if shifted < 10 { shifted + 3 } else { shifted - 9 };
+    let month = if shifted < 10 {
+        shifted + 3
+    } else {
+        shifted - 9
+    };
     let year = year_of_era + era * 400 + i64::from(month <= 2);
     (year, month, day)
 }
@@ -404,10 +413,7 @@ pub(super) fn civil_date(days: i64) -> (i64, i64, i64) {
 /// The microseconds of a day as BigQuery packs a civil time.
 pub(super) fn packed_time(micros: i64) -> i64 {
     let seconds = micros / 1_000_000;
-    (seconds / 3600) << 32
-        | (seconds / 60 % 60) << 26
-        | (seconds % 60) << 20
-        | micros % 1_000_000
+    (seconds / 3600) << 32 | (seconds / 60 % 60) << 26 | (seconds % 60) << 20 | micros % 1_000_000
 }
 
 /// The microseconds after 1970-01-01 as BigQuery packs a civil date and time.
@@ -453,9 +459,15 @@ mod tests {
             0xC_0000_0000 | 34 << 26 | 56 << 20 | 789_012
         );
         assert_eq!(packed_time(0), 0);
-        assert_eq!(packed_time(DAY_MICROS - 1), 23 << 32 | 59 << 26 | 59 << 20 | 999_999);
+        assert_eq!(
+            packed_time(DAY_MICROS - 1),
+            23 << 32 | 59 << 26 | 59 << 20 | 999_999
+        );
         assert_eq!(packed_datetime(0), 1970 << 46 | 1 << 42 | 1 << 37);
-        assert_eq!(packed_datetime(*MICROS.start()), 1 << 46 | 1 << 42 | 1 << 37);
+        assert_eq!(
+            packed_datetime(*MICROS.start()),
+            1 << 46 | 1 << 42 | 1 << 37
+        );
         assert_eq!(
             packed_datetime(*MICROS.end()),
             9999 << 46 | 12 << 42 | 31 << 37 | 23 << 32 | 59 << 26 | 59 << 20 | 999_999
@@ -485,7 +497,10 @@ mod tests {
             ((14, 3, 14_706_789_000_000), "1-2 3 4:5:6.789000"),
             ((-3, 0, 0), "-0-3 0 0:0:0"),
             ((-12, -1, -1000), "-1-0 -1 -0:0:0.000001"),
-            ((0, 0, i64::MIN / 1000 * 1000), "0-0 0 -2562047:47:16.854775"),
+            (
+                (0, 0, i64::MIN / 1000 * 1000),
+                "0-0 0 -2562047:47:16.854775",
+            ),
         ] {
             let value = IntervalMonthDayNano::new(value.0, value.1, value.2);
             let mut written = String::new();
@@ -493,7 +508,14 @@ mod tests {
             assert_eq!(written, text);
             assert_eq!(parsed_interval(text), Some(value), "{text}");
         }
-        for text in ["", "1-2", "1-2 3", "1-2 3 4:5", "1-2 3 4:5:6.0000001", "a-b c d:e:f"] {
+        for text in [
+            "",
+            "1-2",
+            "1-2 3",
+            "1-2 3 4:5",
+            "1-2 3 4:5:6.0000001",
+            "a-b c d:e:f",
+        ] {
             assert_eq!(parsed_interval(text), None, "{text}");
         }
     }

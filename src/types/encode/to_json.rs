@@ -28,7 +28,10 @@ pub(super) fn check(data_type: &DataType) -> Result<(), String> {
     match plain_type(data_type) {
         DataType::Struct(fields) => {
             for (at, field) in fields.iter().enumerate() {
-                if fields[..at].iter().any(|other| other.name() == field.name()) {
+                if fields[..at]
+                    .iter()
+                    .any(|other| other.name() == field.name())
+                {
                     return Err(format!("JSON cannot hold two fields '{}'", field.name()));
                 }
                 check(field.data_type())?;
@@ -324,7 +327,9 @@ impl Node {
             DataType::Date64 => {
                 let millis = array.as_primitive::<Date64Type>().value(at);
                 if millis.rem_euclid(86_400_000) != 0 {
-                    return Err(format!("millisecond {millis} after 1970-01-01 is no whole day"));
+                    return Err(format!(
+                        "millisecond {millis} after 1970-01-01 is no whole day"
+                    ));
                 }
                 out.push('"');
                 date(millis.div_euclid(86_400_000), out)?;
