@@ -241,7 +241,7 @@ pub(super) fn decimal(
             |v| Digits::of(v, scale).text(),
         ),
         DataType::Utf8 | DataType::LargeUtf8 | DataType::Utf8View => {
-            return target.from_text(array, place, faults);
+            return target.read_text(array, place, faults);
         }
         ref other => return Err(unplanned(other, "NUMERIC")),
     })
@@ -354,7 +354,7 @@ impl Target {
         fits.then_some(value)
     }
 
-    fn from_text(
+    fn read_text(
         &self,
         array: &ArrayRef,
         place: Place<'_>,

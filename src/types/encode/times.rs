@@ -413,7 +413,7 @@ pub(super) fn civil_date(days: i64) -> (i64, i64, i64) {
 /// The microseconds of a day as BigQuery packs a civil time.
 pub(super) fn packed_time(micros: i64) -> i64 {
     let seconds = micros / 1_000_000;
-    (seconds / 3600) << 32 | (seconds / 60 % 60) << 26 | (seconds % 60) << 20 | micros % 1_000_000
+    (seconds / 3600) << 32 | (seconds / 60 % 60) << 26 | (seconds % 60) << 20 | (micros % 1_000_000)
 }
 
 /// The microseconds after 1970-01-01 as BigQuery packs a civil date and time.
@@ -440,7 +440,7 @@ pub(super) fn write_interval(value: IntervalMonthDayNano, out: &mut impl std::fm
         seconds / 60 % 60,
         seconds % 60,
     );
-    if micros % 1_000_000 != 0 {
+    if !micros.is_multiple_of(1_000_000) {
         written = written.and_then(|()| write!(out, ".{:06}", micros % 1_000_000));
     }
     written.expect("there is room for an interval");
