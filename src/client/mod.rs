@@ -1,7 +1,8 @@
 //! The wire: requests to BigQuery, and what comes of them.
 //!
 //! [`Client`] is the whole of it. [`rest`] talks to the REST interface,
-//! [`read`] to the Storage Read API, [`retry`] decides what is tried again.
+//! [`read`] to the Storage Read API, [`write`] to the Storage Write API, [`retry`]
+//! decides what is tried again.
 //! Nothing here knows DataFusion.
 
 pub(crate) mod background;
@@ -10,6 +11,7 @@ mod excerpt;
 pub mod read;
 pub mod rest;
 pub mod retry;
+pub mod write;
 
 use std::fmt;
 use std::sync::Arc;
@@ -19,7 +21,7 @@ use futures::stream::BoxStream;
 
 use crate::auth::Credentials;
 use crate::error::Result;
-use crate::options::ConnectionOptions;
+use crate::options::{ConnectionOptions, DefaultStreamOptions};
 use crate::types::{DatasetRef, TableRef};
 use read::Connections;
 use read::session::{ReadSession, ReadSessionRequest};
@@ -29,6 +31,7 @@ use rest::job_model::{DryRun, Job, JobRef, JobState, ResultPage};
 use rest::jobs::{Inserted, QueryParameters, QueryRequest};
 use rest::model::{DatasetListItem, Table, TableListItem};
 use retry::{Clock, SystemClock};
+use write::default::{DefaultStream, DefaultStreamTarget, WriteCounters};
 
 /// A client of BigQuery; cloning is cheap and shares connections and tokens.
 #[derive(Clone)]
@@ -38,6 +41,8 @@ struct Inner {
     options: ConnectionOptions,
     rest: Transport,
     connections: Connections,
+    /// Apart from those that read, so that neither waits for the other's bytes.
+    write_connections: Connections,
     credentials: Credentials,
     clock: Arc<dyn Clock>,
 }
@@ -67,6 +72,7 @@ impl Client {
                 Arc::clone(&clock),
             )?,
             connections: Connections::new(options.grpc_endpoint.clone())?,
+            write_connections: Connections::new(options.grpc_endpoint.clone())?,
             options: options.clone(),
             credentials,
             clock,
@@ -255,6 +261,26 @@ impl Client {
             name,
             offset,
             options,
+        )
+    }
+
+    /// Opens the default stream of a table for appending. Nothing is sent before
+    /// the first request. Needs a Tokio runtime.
+    pub fn default_stream<T: Send + 'static>(
+        &self,
+        target: DefaultStreamTarget,
+        options: &DefaultStreamOptions,
+        counters: Arc<WriteCounters>,
+    ) -> DefaultStream<T> {
+        let inner = &self.0;
+        DefaultStream::open(
+            inner.write_connections.clone(),
+            inner.credentials.clone(),
+            &inner.clock,
+            inner.options.trace_id.clone(),
+            target,
+            options,
+            counters,
         )
     }
 }

@@ -10,6 +10,7 @@ mod raw;
 pub mod registry;
 mod resolved;
 mod set;
+mod sink;
 mod suggest;
 mod values;
 
@@ -20,3 +21,7 @@ pub use resolved::{
     QueryOptions, ScanOptions, TableOptions, TimestampPrecision,
 };
 pub use set::BigQueryOptions;
+pub use sink::{
+    AppendFormat, DefaultStreamOptions, FailureOptions, FailurePolicy, MAX_APPEND_REQUEST_BYTES,
+    MissingValue, SinkOptions, WriteMethod,
+};

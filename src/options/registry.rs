@@ -165,6 +165,41 @@ impl OptionRow {
     }
 }
 
+/// Names, and beginnings of names, of options that are decided and not there yet.
+const PLANNED: &[(&str, &str)] = &[
+    ("sink.create_disposition", "creating tables"),
+    ("sink.table_create", "creating tables"),
+    ("sink.derive_required_columns", "creating tables"),
+    ("sink.json_field_paths", "creating tables"),
+    ("sink.geography_field_paths", "creating tables"),
+    ("sink.schema_update", "changing tables"),
+    ("sink.propagation", "changing tables"),
+    ("sink.destination", "writing to several tables"),
+    ("sink.destination_idle_timeout", "writing to several tables"),
+    ("sink.per_destination_metrics", "writing to several tables"),
+    ("sink.failure.dead_letter", "dead letters"),
+    ("sink.failure.max_outstanding", "dead letters"),
+    ("sink.failure.flush_timeout", "dead letters"),
+    ("sink.failure.shutdown_timeout", "dead letters"),
+    ("sink.checkpoint_path", "repeatable statements"),
+    ("sink.run_id", "repeatable statements"),
+    ("sink.checkpoint_interval", "repeatable statements"),
+    ("sink.parallelism", "writing with a parallelism of its own"),
+    ("sink.default_stream.min_connections", "shared connections"),
+    ("sink.default_stream.max_connections", "shared connections"),
+    (
+        "sink.default_stream.flush_interval",
+        "writing unbounded plans",
+    ),
+    (
+        "sink.buffered_stream",
+        "the write method storage_api_exactly_once",
+    ),
+    ("sink.pending_stream", "the write method storage_api_atomic"),
+    ("sink.file_loads", "the write method file_loads"),
+    ("sink.cdc", "change data capture"),
+];
+
 /// The row of a name in any of its spellings: case does not matter, `-` and
 /// `_` are the same, and a prefix `format.` or `bigquery.` is skipped.
 ///
@@ -178,9 +213,14 @@ pub fn find(name: &str) -> Result<&'static OptionRow> {
     if let Some(row) = row {
         return Ok(row);
     }
-    if canonical.starts_with("sink.") {
+    let planned = PLANNED.iter().find(|(prefix, _)| {
+        canonical
+            .strip_prefix(prefix)
+            .is_some_and(|rest| rest.is_empty() || rest.starts_with('.'))
+    });
+    if let Some((_, feature)) = planned {
         return Err(Error::configuration(format!(
-            "option '{canonical}' belongs to writing, which this version does not do yet: \
+            "option '{canonical}' belongs to {feature}, which this version does not do yet: \
              leave it out"
         )));
     }
@@ -390,6 +430,84 @@ options! {
         "show _PARTITIONTIME and _PARTITIONDATE where the table has them, and _TABLE_SUFFIX of \
          wildcard tables"
     }
+    SINK_WRITE_METHOD = "sink.write_method" or "write_method" {
+        "storage_api_at_least_once",
+        ValueForm::Choice(&[
+            "storage_api_at_least_once", "storage_api_exactly_once", "storage_api_atomic",
+            "file_loads",
+        ]),
+        Session, Stage::Ready, Shown,
+        "how INSERT writes; this version writes by storage_api_at_least_once and refuses the others"
+    }
+    SINK_FORMAT = "sink.format" {
+        "auto", ValueForm::Choice(&["auto", "arrow", "proto"]), Session, Stage::Ready, Shown,
+        "how rows are encoded for the Storage Write API; auto takes proto, which can hold every \
+         column"
+    }
+    SINK_MISSING_VALUE = "sink.missing_value" {
+        "null", ValueForm::Choice(&["null", "default"]), Session, Stage::Ready, Shown,
+        "what a column that an INSERT leaves out gets: NULL, or the default that the table has for \
+         it. An explicit NULL stays NULL"
+    }
+    SINK_FAILURE_POLICY = "sink.failure.policy" {
+        "fail", ValueForm::Choice(&["fail", "drop", "dead_letter"]), Session, Stage::Ready, Shown,
+        "what becomes of a row that cannot be written: the statement fails, or the row is counted, \
+         logged and left out; this version refuses dead_letter"
+    }
+    SINK_FAILURE_MAX_ROWS = "sink.failure.max_rows" {
+        "none", ValueForm::Count { min: 0, max: 4_294_967_295 }, Session, Stage::Ready, Shown,
+        "under drop, the statement fails when more rows than this could not be written"
+    }
+    SINK_MAX_APPEND_REQUEST_BYTES = "sink.default_stream.max_append_request_bytes" {
+        "512 KiB", ValueForm::Size, Session, Stage::Ready, Shown,
+        "rows go out in requests of about this size, at most 9 MiB; a row larger than it has a \
+         request for itself"
+    }
+    SINK_MAX_INFLIGHT_REQUESTS = "sink.default_stream.max_inflight_requests" {
+        "100", ValueForm::Count { min: 1, max: 1_000 }, Session, Stage::Ready, Shown,
+        "requests under way on a connection; further ones wait"
+    }
+    SINK_MAX_INFLIGHT_BYTES = "sink.default_stream.max_inflight_bytes" {
+        "100 MiB", ValueForm::Size, Session, Stage::Ready, Shown,
+        "bytes under way on a connection; further ones wait"
+    }
+    SINK_APPEND_TIMEOUT = "sink.default_stream.append_timeout" {
+        "5 min", ValueForm::Duration, Session, Stage::Ready, Shown,
+        "a connection that answers nothing for this long while requests wait is given up, and what \
+         it did not answer is sent again"
+    }
+    SINK_RECOVERY_INITIAL_BACKOFF = "sink.default_stream.recovery.initial_backoff" {
+        "500 ms", ValueForm::Duration, Session, Stage::Ready, Shown,
+        "wait before a broken connection is replaced; it doubles while nothing is acknowledged"
+    }
+    SINK_RECOVERY_MAX_BACKOFF = "sink.default_stream.recovery.max_backoff" {
+        "10 s", ValueForm::Duration, Session, Stage::Ready, Shown,
+        "greatest of these waits, and the wait when a quota is used up"
+    }
+    SINK_RECOVERY_MAX_ATTEMPTS = "sink.default_stream.recovery.max_attempts" {
+        "10", ValueForm::Count { min: 1, max: 1_000_000 }, Session, Stage::Ready, Shown,
+        "connections in a row on which nothing was acknowledged before the statement fails"
+    }
+    SINK_RETRY_INITIAL_DELAY = "sink.default_stream.retry.initial_delay" {
+        "500 ms", ValueForm::Duration, Session, Stage::Ready, Shown,
+        "wait before a request that the service refused for now is sent again"
+    }
+    SINK_RETRY_DELAY_MULTIPLIER = "sink.default_stream.retry.delay_multiplier" {
+        "2", ValueForm::Count { min: 1, max: 100 }, Session, Stage::Ready, Shown,
+        "by how much each of these waits is longer than the one before"
+    }
+    SINK_RETRY_MAX_DELAY = "sink.default_stream.retry.max_delay" {
+        "30 s", ValueForm::Duration, Session, Stage::Ready, Shown,
+        "greatest of these waits"
+    }
+    SINK_RETRY_MAX_ATTEMPTS = "sink.default_stream.retry.max_attempts" {
+        "5", ValueForm::Count { min: 1, max: 1_000_000 }, Session, Stage::Ready, Shown,
+        "such refusals in a row before the statement fails"
+    }
+    SINK_RETRY_MAX_DURATION = "sink.default_stream.retry.max_duration" {
+        "5 min", ValueForm::Duration, Session, Stage::Ready, Shown,
+        "no such request is sent again later than this after its first refusal"
+    }
 }
 
 /// The documentation's table of options, in Markdown.
@@ -435,79 +553,5 @@ pub fn markdown() -> String {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-    use std::collections::HashSet;
-
-    #[test]
-    fn names_and_spellings_are_canonical_and_unique() {
-        let mut seen = HashSet::new();
-        for row in REGISTRY {
-            for name in std::iter::once(&row.name).chain(row.spellings) {
-                assert_eq!(canonical(name), *name);
-                assert!(seen.insert(*name), "{name} twice");
-            }
-        }
-    }
-
-    #[test]
-    fn any_spelling_finds_the_row() {
-        for name in [
-            "scan.idle_timeout",
-            "SCAN.Idle-Timeout",
-            " format.scan.idle_timeout",
-            "bigquery.scan.idle-timeout",
-            "format.bigquery.scan.idle_timeout",
-        ] {
-            assert_eq!(find(name).unwrap().name, "scan.idle_timeout", "{name}");
-        }
-        assert_eq!(find("key_file").unwrap().name, "credentials.key_file");
-    }
-
-    #[test]
-    fn an_unknown_name_gets_the_nearest_one() {
-        let error = find("billing-projct").unwrap_err();
-        assert_eq!(
-            error.message(),
-            "there is no option 'billing_projct': did you mean 'billing_project'?"
-        );
-        let error = find("colour").unwrap_err();
-        assert!(error.message().contains("docs/options.md"), "{error}");
-        let error = find("sink.write_method").unwrap_err();
-        assert!(error.message().contains("writing"), "{error}");
-    }
-
-    #[test]
-    fn a_wrong_value_is_named_with_what_is_allowed() {
-        for (row, value, allowed) in [
-            (&SCAN_IDLE_TIMEOUT, "10", "duration"),
-            (&SCAN_IDLE_TIMEOUT, "0 s", "duration above zero"),
-            (&SCAN_COMPRESSION, "gzip", "'zstd' or 'lz4_response'"),
-            (&SCAN_RETRY_MAX_ATTEMPTS, "0", "from 1 to"),
-            (&SCAN_PUSHDOWN_FILTERS, "maybe", "true or false"),
-            (&SCAN_SAMPLE_PERCENTAGE, "101", "0 to 100"),
-            (&SCAN_MAX_BYTES_SCANNED, "a lot", "size"),
-            (&SCAN_SNAPSHOT_TIME, "yesterday", "ISO-8601"),
-            (&JOB_LABELS, "x", "key=value"),
-        ] {
-            let error = row.check(value).unwrap_err();
-            for part in [row.name, value, allowed] {
-                assert!(error.message().contains(part), "{part}: {error}");
-            }
-        }
-    }
-
-    #[test]
-    fn the_documentation_is_this_table() {
-        let path = concat!(env!("CARGO_MANIFEST_DIR"), "/docs/options.md");
-        if std::env::var_os("UPDATE_DOCS").is_some() {
-            std::fs::write(path, markdown()).unwrap();
-        }
-        let written = std::fs::read_to_string(path).unwrap_or_default();
-        assert_eq!(
-            written,
-            markdown(),
-            "write docs/options.md anew: UPDATE_DOCS=1 cargo test the_documentation_is_this_table"
-        );
-    }
-}
+#[path = "registry_tests.rs"]
+mod tests;

@@ -9,6 +9,7 @@ use chrono::{DateTime, Utc};
 use super::endpoint::{EndpointUrl, Plaintext};
 use super::raw::RawOptions;
 use super::registry::{self, OptionRow, Stage};
+use super::sink::{SinkOptions, sink};
 use super::values;
 use crate::error::{Error, Result};
 
@@ -32,6 +33,8 @@ pub struct Options {
     pub scan: ScanOptions,
     /// Which queries to run, and how.
     pub query: QueryOptions,
+    /// How to write.
+    pub sink: SinkOptions,
 }
 
 /// Which queries to run, and how.
@@ -265,6 +268,7 @@ impl Options {
             },
             scan: scan(raw),
             query: query(raw),
+            sink: sink(raw)?,
         })
     }
 }
@@ -540,7 +544,7 @@ fn text(raw: &RawOptions, row: &OptionRow) -> Option<String> {
     raw.get(row).map(str::to_string)
 }
 
-fn lower(raw: &RawOptions, row: &OptionRow) -> Option<String> {
+pub(super) fn lower(raw: &RawOptions, row: &OptionRow) -> Option<String> {
     raw.get(row).map(str::to_ascii_lowercase)
 }
 
@@ -548,12 +552,12 @@ fn is_on(raw: &RawOptions, row: &OptionRow) -> bool {
     raw.get(row).and_then(values::switch).unwrap_or(false)
 }
 
-fn count(raw: &RawOptions, row: &OptionRow) -> Option<u32> {
+pub(super) fn count(raw: &RawOptions, row: &OptionRow) -> Option<u32> {
     let count = values::count(raw.get(row)?)?;
     Some(u32::try_from(count).expect("the registry bounds counts below 2^32"))
 }
 
-fn duration(raw: &RawOptions, row: &OptionRow) -> Option<Duration> {
+pub(super) fn duration(raw: &RawOptions, row: &OptionRow) -> Option<Duration> {
     raw.get(row).and_then(values::duration)
 }
 

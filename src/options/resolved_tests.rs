@@ -61,6 +61,35 @@ fn documented_defaults_are_the_ones_in_effect() {
         .map(|row| (row.name, row.default))
         .collect();
     assert_eq!(resolve(&said).unwrap().scan, ScanOptions::default());
+
+    let said: Vec<_> = registry::REGISTRY
+        .iter()
+        .filter(|row| row.name.starts_with("sink.") && row.default != "none")
+        .map(|row| (row.name, row.default))
+        .collect();
+    assert!(said.len() > 10);
+    assert_eq!(resolve(&said).unwrap().sink, SinkOptions::default());
+}
+
+#[test]
+fn what_is_said_of_writing_is_checked() {
+    for (option, value, part) in [
+        (
+            "sink.write_method",
+            "file_loads",
+            "storage_api_at_least_once",
+        ),
+        ("sink.failure.policy", "dead_letter", "'fail' and 'drop'"),
+        ("sink.failure.max_rows", "3", "sink.failure.policy"),
+        (
+            "sink.default_stream.max_append_request_bytes",
+            "10 MiB",
+            "9 MiB",
+        ),
+        ("sink.default_stream.max_inflight_bytes", "7", "1 KiB"),
+    ] {
+        refused(&[(option, value)], &[option, part]);
+    }
 }
 
 #[test]

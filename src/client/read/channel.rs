@@ -51,7 +51,7 @@ struct Connection {
 
 /// A connection with room for one stream, for as long as this lives.
 #[derive(Debug)]
-pub(super) struct Lease {
+pub(crate) struct Lease {
     channel: Channel,
     streams: Arc<AtomicU32>,
     open: Arc<Mutex<Vec<Connection>>>,
@@ -96,13 +96,13 @@ impl Connections {
         })
     }
 
-    pub(super) fn endpoint(&self) -> &EndpointUrl {
+    pub(crate) fn endpoint(&self) -> &EndpointUrl {
         &self.endpoint
     }
 
     /// Room for one stream, on a connection that has some or on a new one.
     /// Connections open when they are first used, and again when they broke.
-    pub(super) fn lease(&self) -> Lease {
+    pub(crate) fn lease(&self) -> Lease {
         let mut open = self.open.lock();
         let free = open
             .iter()
@@ -128,6 +128,11 @@ impl Connections {
 }
 
 impl Lease {
+    /// The connection.
+    pub(crate) fn channel(&self) -> Channel {
+        self.channel.clone()
+    }
+
     pub(super) fn client(&self) -> BigQueryReadClient<Channel> {
         BigQueryReadClient::new(self.channel.clone()).max_decoding_message_size(MAX_MESSAGE_BYTES)
     }
@@ -149,7 +154,7 @@ impl Drop for Lease {
 }
 
 /// A call's request with the headers that identify and route it.
-pub(super) fn request<T>(
+pub(crate) fn request<T>(
     message: T,
     credentials: HeaderMap,
     routing: &str,

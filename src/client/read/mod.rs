@@ -12,9 +12,9 @@ pub mod fuzzing;
 mod message;
 mod schema;
 pub mod session;
-mod status;
+pub(crate) mod status;
 pub mod stream;
 
-pub(crate) use channel::Connections;
+pub(crate) use channel::{Connections, Lease, request};
 pub(crate) use session::open as open_session;
 pub(crate) use stream::open as open_stream;

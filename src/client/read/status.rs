@@ -57,7 +57,7 @@ pub(super) fn error(status: Status, endpoint: &EndpointUrl) -> Error {
     Error::new(kind, message).with_retry(retry)
 }
 
-fn kind(code: Code) -> ErrorKind {
+pub(crate) fn kind(code: Code) -> ErrorKind {
     match code {
         Code::NotFound => ErrorKind::NotFound,
         Code::AlreadyExists => ErrorKind::AlreadyExists,
@@ -76,7 +76,7 @@ fn kind(code: Code) -> ErrorKind {
 }
 
 /// What the service said, or the name of the code where it said nothing.
-fn quoted(status: &Status) -> String {
+pub(crate) fn quoted(status: &Status) -> String {
     let message = status.message();
     if message.is_empty() {
         return status.code().description().to_string();
@@ -85,7 +85,7 @@ fn quoted(status: &Status) -> String {
 }
 
 /// Whether no connection came about.
-fn is_connect_failure(status: &Status) -> bool {
+pub(crate) fn is_connect_failure(status: &Status) -> bool {
     sources(status).any(|source| source.is::<ConnectError>())
 }
 
@@ -95,7 +95,7 @@ fn is_connect_failure(status: &Status) -> bool {
 /// A status that was sent has no source; one that this process made of a
 /// broken connection has. Proxies pass a reset stream on as INTERNAL, and
 /// tonic reports a stream that ends without any status as UNKNOWN.
-fn is_transport_fault(status: &Status) -> bool {
+pub(crate) fn is_transport_fault(status: &Status) -> bool {
     if sources(status).next().is_some() {
         return true;
     }
@@ -113,7 +113,7 @@ fn is_transport_fault(status: &Status) -> bool {
 
 /// Whether the answer was no gRPC answer at all: tonic then makes a status of
 /// the HTTP status.
-fn is_another_server(status: &Status) -> bool {
+pub(crate) fn is_another_server(status: &Status) -> bool {
     status
         .message()
         .starts_with("grpc-status header missing, mapped from HTTP status code")
@@ -129,7 +129,7 @@ fn sources(status: &Status) -> impl Iterator<Item = &(dyn StdError + 'static)> {
 }
 
 /// The wait that the service asks for, if it does.
-fn retry_delay(status: &Status) -> Option<Duration> {
+pub(crate) fn retry_delay(status: &Status) -> Option<Duration> {
     let details = rpc::Status::decode(status.details()).ok()?;
     let info = details
         .details
