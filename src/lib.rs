@@ -1,4 +1,4 @@
-//! Read Google BigQuery tables from Apache DataFusion: Arrow in, Arrow out.
+//! Read and write Google BigQuery tables from Apache DataFusion: Arrow in, Arrow out.
 //!
 //! The modules, each importing only those before it:
 //!
@@ -9,6 +9,7 @@
 //! - [`client`]: requests to the service, and what comes of them;
 //! - `filter`: predicates as row restrictions;
 //! - [`scan`]: the plan node that reads a table;
+//! - [`sink`]: writers, their commit, and the plan nodes of INSERT;
 //! - [`query`]: the plan node that runs a query job and reads its result;
 //! - [`table`]: tables as DataFusion sees them, and CREATE EXTERNAL TABLE;
 //! - [`catalog`]: a project as a catalog;
@@ -23,6 +24,7 @@ pub mod options;
 pub mod query;
 pub mod scan;
 pub mod session;
+pub mod sink;
 pub mod table;
 pub mod types;
 
@@ -33,6 +35,7 @@ pub use options::{BigQueryOptions, RawOptions};
 pub use query::BigQueryQueryExec;
 pub use scan::BigQueryScanExec;
 pub use session::with_bigquery;
+pub use sink::BigQuerySink;
 pub use table::{BigQueryTable, BigQueryTableFactory};
 pub use types::TableRef;
 

@@ -1,4 +1,4 @@
-//! One call that makes a session read BigQuery.
+//! One call that makes a session read and write BigQuery.
 
 use std::sync::Arc;
 
@@ -12,7 +12,8 @@ use crate::options::registry::PROJECT;
 use crate::options::{BigQueryOptions, Options, RawOptions};
 use crate::scan::SettleLateFilters;
 use crate::table::{
-    BigQueryRelations, BigQueryTableFactory, Origin, Shared, TableContext, other_connection,
+    BigQueryRelations, BigQueryTableFactory, Origin, PlanInserts, Shared, TableContext,
+    other_connection,
 };
 
 /// The name of the catalog of the default project.
@@ -42,7 +43,9 @@ pub const FILE_TYPE: &str = "BIGQUERY";
 ///   `datafusion.optimizer.hash_join_inlist_pushdown_max_distinct_values` and
 ///   `…_max_size` are raised to hold `scan.dynamic_filter_max_values` keys, as the
 ///   option stands now; a later `SET` of the option to more needs these two set
-///   as well.
+///   as well;
+/// - an analyzer rule, by which an INSERT gives its values to the sink as they are,
+///   so that none is cut to the type of its column without a word.
 ///
 /// Nothing is sent to the service before a statement needs it.
 ///
@@ -110,6 +113,7 @@ pub fn with_bigquery(
         with_room_for_keys(config, most).with_option_extension(BigQueryOptions::new(options)?);
     Ok(builder
         .with_config(config)
+        .with_analyzer_rule(Arc::new(PlanInserts))
         .with_physical_optimizer_rule(Arc::new(SettleLateFilters))
         .with_table_factory(
             FILE_TYPE.to_string(),

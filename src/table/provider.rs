@@ -1,6 +1,7 @@
 //! A BigQuery table as DataFusion's [`TableProvider`].
 
-use std::sync::Arc;
+use std::collections::HashMap;
+use std::sync::{Arc, OnceLock};
 
 use async_trait::async_trait;
 use datafusion::arrow::datatypes::SchemaRef;
@@ -12,6 +13,7 @@ use datafusion::logical_expr::dml::{InsertOp, MergeIntoClause};
 use datafusion::logical_expr::{Expr, TableProviderFilterPushDown, TableType};
 use datafusion::physical_plan::ExecutionPlan;
 
+use super::insert;
 use super::metadata::{LiveTable, Reading, SchemaTerms};
 use super::version::Version;
 use crate::client::Client;
@@ -25,6 +27,7 @@ use crate::query::{
     partitions, statement,
 };
 use crate::scan::{BigQueryScanExec, Pushdown, ReadSpec, Snapshots, Source};
+use crate::sink::{BigQueryCommitExec, BigQueryWriteExec};
 use crate::types::TableRef;
 
 /// A BigQuery table.
@@ -34,16 +37,18 @@ use crate::types::TableRef;
 /// them again.
 #[derive(Debug)]
 pub struct BigQueryTable {
-    client: Client,
+    pub(super) client: Client,
     snapshots: Arc<Snapshots>,
-    table: TableRef,
+    pub(super) table: TableRef,
     /// What was said of this table; the session's defaults come later.
     options: RawOptions,
     origin: Origin,
     runs: Arc<SharedRuns>,
     /// What a statement says of the one place where it names the table.
     version: Version,
-    state: State,
+    pub(super) state: State,
+    /// What INSERT fills each column with that it leaves out.
+    left_out: OnceLock<HashMap<String, Expr>>,
 }
 
 /// Where a table was named first.
@@ -59,7 +64,7 @@ pub(crate) enum Origin {
 
 /// What the service said of the table.
 #[derive(Debug, Clone)]
-enum State {
+pub(super) enum State {
     Live {
         live: Arc<LiveTable>,
         /// As it was said, to be read with other options.
@@ -151,6 +156,7 @@ impl BigQueryTable {
             runs: Arc::clone(&self.runs),
             version,
             state,
+            left_out: OnceLock::new(),
         }))
     }
 
@@ -189,6 +195,7 @@ impl BigQueryTable {
             runs: Arc::clone(&context.runs),
             version: Version::default(),
             state,
+            left_out: OnceLock::new(),
         }
     }
 
@@ -198,7 +205,7 @@ impl BigQueryTable {
     }
 
     /// The options for a statement: the table's own before the session's.
-    fn options(&self, session: &dyn Session) -> Result<Options> {
+    pub(super) fn options(&self, session: &dyn Session) -> Result<Options> {
         let defaults = defaults(session);
         let mut options = Options::resolve_over(&self.options, &defaults)?;
         self.version.apply(session, &mut options.scan)?;
@@ -207,7 +214,7 @@ impl BigQueryTable {
 
     fn refuse_change(&self, statement: &str) -> DataFusionResult<Arc<dyn ExecutionPlan>> {
         not_impl_err!(
-            "{statement}: this version reads BigQuery tables and does not change the rows of {}, so \
+            "{statement}: this version appends rows to BigQuery tables and does not change those of {}, so \
              run the statement in BigQuery",
             self.table
         )
@@ -249,7 +256,8 @@ impl BigQueryTable {
                             ErrorKind::NotFound => Error::new(
                                 ErrorKind::NotFound,
                                 format!(
-                                    "table {} does not exist yet: its first INSERT creates it",
+                                    "table {} does not exist yet: create it in BigQuery to \
+                                     read it",
                                     self.table
                                 ),
                             )
@@ -418,16 +426,31 @@ impl TableProvider for BigQueryTable {
         })
     }
 
+    /// A NULL that [`PlanInserts`](super::insert::PlanInserts) can tell from one that
+    /// was said.
+    fn get_column_default(&self, column: &str) -> Option<&Expr> {
+        let left_out = self.left_out.get_or_init(|| {
+            let schema = self.schema();
+            let fields = schema.fields().iter();
+            fields
+                .filter_map(|field| {
+                    let null = insert::left_out(field.data_type())?;
+                    Some((field.name().clone(), null))
+                })
+                .collect()
+        });
+        left_out.get(column)
+    }
+
     async fn insert_into(
         &self,
-        _: &dyn Session,
-        _: Arc<dyn ExecutionPlan>,
-        _: InsertOp,
+        session: &dyn Session,
+        input: Arc<dyn ExecutionPlan>,
+        operation: InsertOp,
     ) -> DataFusionResult<Arc<dyn ExecutionPlan>> {
-        not_impl_err!(
-            "this version reads BigQuery tables and does not write {}",
-            self.table
-        )
+        let sink = self.sink(session, &input, operation).await?;
+        let write = BigQueryWriteExec::new(input, sink.clone());
+        Ok(Arc::new(BigQueryCommitExec::new(Arc::new(write), sink)))
     }
 
     async fn delete_from(

@@ -1,0 +1,341 @@
+//! The plan nodes of INSERT: writers side by side, and one commit on top of them.
+
+use std::fmt;
+use std::sync::Arc;
+
+use arrow::array::{ArrayRef, AsArray, BinaryArray, RecordBatch, UInt64Array};
+use arrow::datatypes::{DataType, Field, Schema, SchemaRef, UInt64Type};
+use datafusion::common::tree_node::TreeNodeRecursion;
+use datafusion::common::{internal_datafusion_err, internal_err};
+use datafusion::error::{DataFusionError, Result};
+use datafusion::execution::{SendableRecordBatchStream, TaskContext};
+use datafusion::physical_expr::{Distribution, EquivalenceProperties, PhysicalExpr};
+use datafusion::physical_plan::execution_plan::{
+    Boundedness, ChildrenPropertiesMode, EmissionType, EvaluationType, ReplaceChildrenOptions,
+    SchedulingType,
+};
+use datafusion::physical_plan::metrics::{ExecutionPlanMetricsSet, MetricsSet};
+use datafusion::physical_plan::stream::RecordBatchStreamAdapter;
+use datafusion::physical_plan::{
+    DisplayAs, DisplayFormatType, ExecutionPlan, ExecutionPlanProperties,
+    InputDistributionRequirements, Partitioning, PlanProperties,
+};
+use futures::{StreamExt, TryStreamExt, stream};
+
+use super::metrics::SinkMetrics;
+use super::protocol::{BigQuerySink, Committable};
+use crate::error::{Error, ErrorKind};
+
+/// Writes the rows of its input, each partition by a writer of its own. Its rows
+/// are what the writers have prepared for the commit.
+#[derive(Debug)]
+pub struct BigQueryWriteExec {
+    input: Arc<dyn ExecutionPlan>,
+    sink: BigQuerySink,
+    properties: Arc<PlanProperties>,
+    metrics: ExecutionPlanMetricsSet,
+}
+
+impl BigQueryWriteExec {
+    /// Writes `input` to `sink`, whose schema it has to have.
+    pub fn new(input: Arc<dyn ExecutionPlan>, sink: BigQuerySink) -> Self {
+        let partitions = input.output_partitioning().partition_count();
+        let properties = properties(prepared_schema(), partitions);
+        Self {
+            input,
+            sink,
+            properties,
+            metrics: ExecutionPlanMetricsSet::new(),
+        }
+    }
+
+    /// What is written to.
+    pub fn sink(&self) -> &BigQuerySink {
+        &self.sink
+    }
+
+    fn write(&self, f: &mut fmt::Formatter<'_>, separator: &str) -> fmt::Result {
+        let target = &self.sink.0;
+        write!(
+            f,
+            "table={}{separator}write_method={}{separator}columns=[{}]",
+            target.table,
+            target.options.write_method.name(),
+            target.encoder.columns().join(", ")
+        )?;
+        if !target.null.is_empty() {
+            write!(f, "{separator}null=[{}]", target.null.join(", "))?;
+        }
+        if !target.defaulted.is_empty() {
+            write!(f, "{separator}default=[{}]", target.defaulted.join(", "))?;
+        }
+        Ok(())
+    }
+}
+
+/// Commits what the writers below it have prepared, and answers how many rows
+/// that are.
+#[derive(Debug)]
+pub struct BigQueryCommitExec {
+    input: Arc<dyn ExecutionPlan>,
+    sink: BigQuerySink,
+    properties: Arc<PlanProperties>,
+}
+
+impl BigQueryCommitExec {
+    /// Commits what `input`, which ends in a [`BigQueryWriteExec`], prepares.
+    pub fn new(input: Arc<dyn ExecutionPlan>, sink: BigQuerySink) -> Self {
+        let count = Field::new("count", DataType::UInt64, false);
+        Self {
+            input,
+            sink,
+            properties: properties(Arc::new(Schema::new(vec![count])), 1),
+        }
+    }
+}
+
+fn prepared_schema() -> SchemaRef {
+    Arc::new(Schema::new(vec![
+        Field::new("rows", DataType::UInt64, false),
+        Field::new("committable", DataType::Binary, false),
+    ]))
+}
+
+fn properties(schema: SchemaRef, partitions: usize) -> Arc<PlanProperties> {
+    let properties = PlanProperties::new(
+        EquivalenceProperties::new(schema),
+        Partitioning::UnknownPartitioning(partitions),
+        EmissionType::Final,
+        Boundedness::Bounded,
+    )
+    .with_scheduling_type(SchedulingType::Cooperative)
+    .with_evaluation_type(EvaluationType::Eager);
+    Arc::new(properties)
+}
+
+fn only(children: Vec<Arc<dyn ExecutionPlan>>) -> Result<Arc<dyn ExecutionPlan>> {
+    let [input] = <[_; 1]>::try_from(children).map_err(|children| {
+        internal_datafusion_err!("a write has one input, and got {}", children.len())
+    })?;
+    Ok(input)
+}
+
+impl DisplayAs for BigQueryWriteExec {
+    fn fmt_as(&self, t: DisplayFormatType, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match t {
+            DisplayFormatType::Default | DisplayFormatType::Verbose => {
+                f.write_str("BigQueryWriteExec: ")?;
+                self.write(f, ", ")
+            }
+            DisplayFormatType::TreeRender => self.write(f, "\n"),
+        }
+    }
+}
+
+impl ExecutionPlan for BigQueryWriteExec {
+    fn name(&self) -> &str {
+        "BigQueryWriteExec"
+    }
+
+    fn properties(&self) -> &Arc<PlanProperties> {
+        &self.properties
+    }
+
+    fn children(&self) -> Vec<&Arc<dyn ExecutionPlan>> {
+        vec![&self.input]
+    }
+
+    fn apply_expressions(
+        &self,
+        _: &mut dyn FnMut(&Arc<dyn PhysicalExpr>) -> Result<TreeNodeRecursion>,
+    ) -> Result<TreeNodeRecursion> {
+        Ok(TreeNodeRecursion::Continue)
+    }
+
+    fn replace_children(
+        self: Arc<Self>,
+        children: Vec<Arc<dyn ExecutionPlan>>,
+        _: ReplaceChildrenOptions,
+    ) -> Result<Arc<dyn ExecutionPlan>> {
+        Ok(Arc::new(Self::new(only(children)?, self.sink.clone())))
+    }
+
+    fn with_new_children(
+        self: Arc<Self>,
+        children: Vec<Arc<dyn ExecutionPlan>>,
+    ) -> Result<Arc<dyn ExecutionPlan>> {
+        let options = ReplaceChildrenOptions::new(ChildrenPropertiesMode::Recompute);
+        self.replace_children(children, options)
+    }
+
+    fn execute(
+        &self,
+        partition: usize,
+        context: Arc<TaskContext>,
+    ) -> Result<SendableRecordBatchStream> {
+        let input = self.input.execute(partition, context)?;
+        let metrics = SinkMetrics::new(&self.metrics, partition);
+        let prepared = write(self.sink.clone(), partition, input, metrics);
+        Ok(Box::pin(RecordBatchStreamAdapter::new(
+            prepared_schema(),
+            stream::once(prepared),
+        )))
+    }
+
+    fn metrics(&self) -> Option<MetricsSet> {
+        Some(self.metrics.clone_inner())
+    }
+}
+
+/// Writes a partition and gives what is to be committed of it.
+async fn write(
+    sink: BigQuerySink,
+    partition: usize,
+    mut input: SendableRecordBatchStream,
+    metrics: SinkMetrics,
+) -> Result<RecordBatch> {
+    let mut writer = sink.writer(partition, None)?;
+    let counters = Arc::clone(writer.counters());
+    let outcome = async {
+        while let Some(batch) = input.next().await {
+            let batch = batch?;
+            let timer = metrics.write_time.timer();
+            writer.write(batch).await?;
+            timer.done();
+            metrics.count(&counters);
+        }
+        let timer = metrics.write_time.timer();
+        let committables = writer.prepare_commit().await?;
+        timer.done();
+        writer.close().await?;
+        Ok::<_, DataFusionError>(committables)
+    }
+    .await;
+    metrics.count(&counters);
+    let prepared = batch_of(&outcome?)?;
+    metrics.baseline.record_output(prepared.num_rows());
+    metrics.baseline.done();
+    Ok(prepared)
+}
+
+fn batch_of(committables: &[Committable]) -> Result<RecordBatch> {
+    let rows: UInt64Array = committables
+        .iter()
+        .map(|committable| Some(committable.rows()))
+        .collect();
+    let texts = committables
+        .iter()
+        .map(|committable| {
+            serde_json::to_vec(committable).map_err(|error| {
+                internal_datafusion_err!("a committable cannot be written down: {error}")
+            })
+        })
+        .collect::<Result<Vec<_>>>()?;
+    let texts = BinaryArray::from_iter_values(texts);
+    let columns: Vec<ArrayRef> = vec![Arc::new(rows), Arc::new(texts)];
+    Ok(RecordBatch::try_new(prepared_schema(), columns)?)
+}
+
+impl DisplayAs for BigQueryCommitExec {
+    fn fmt_as(&self, t: DisplayFormatType, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match t {
+            DisplayFormatType::Default | DisplayFormatType::Verbose => {
+                write!(f, "BigQueryCommitExec: table={}", self.sink.table())
+            }
+            DisplayFormatType::TreeRender => write!(f, "table={}", self.sink.table()),
+        }
+    }
+}
+
+impl ExecutionPlan for BigQueryCommitExec {
+    fn name(&self) -> &str {
+        "BigQueryCommitExec"
+    }
+
+    fn properties(&self) -> &Arc<PlanProperties> {
+        &self.properties
+    }
+
+    fn children(&self) -> Vec<&Arc<dyn ExecutionPlan>> {
+        vec![&self.input]
+    }
+
+    fn input_distribution_requirements(&self) -> InputDistributionRequirements {
+        InputDistributionRequirements::new(vec![Distribution::SinglePartition])
+    }
+
+    fn benefits_from_input_partitioning(&self) -> Vec<bool> {
+        vec![false]
+    }
+
+    fn apply_expressions(
+        &self,
+        _: &mut dyn FnMut(&Arc<dyn PhysicalExpr>) -> Result<TreeNodeRecursion>,
+    ) -> Result<TreeNodeRecursion> {
+        Ok(TreeNodeRecursion::Continue)
+    }
+
+    fn replace_children(
+        self: Arc<Self>,
+        children: Vec<Arc<dyn ExecutionPlan>>,
+        _: ReplaceChildrenOptions,
+    ) -> Result<Arc<dyn ExecutionPlan>> {
+        Ok(Arc::new(Self::new(only(children)?, self.sink.clone())))
+    }
+
+    fn with_new_children(
+        self: Arc<Self>,
+        children: Vec<Arc<dyn ExecutionPlan>>,
+    ) -> Result<Arc<dyn ExecutionPlan>> {
+        let options = ReplaceChildrenOptions::new(ChildrenPropertiesMode::Recompute);
+        self.replace_children(children, options)
+    }
+
+    fn execute(
+        &self,
+        partition: usize,
+        context: Arc<TaskContext>,
+    ) -> Result<SendableRecordBatchStream> {
+        let partitions = self.input.output_partitioning().partition_count();
+        if partition != 0 || partitions != 1 {
+            return internal_err!(
+                "a commit reads one partition, and was asked for {partition} over {partitions}"
+            );
+        }
+        let prepared = self.input.execute(0, context)?;
+        let sink = self.sink.clone();
+        let schema = self.schema();
+        let answer = Arc::clone(&schema);
+        let committed = async move {
+            let prepared: Vec<RecordBatch> = prepared.try_collect().await?;
+            let mut committables = Vec::new();
+            for batch in &prepared {
+                committables.append(&mut committables_of(batch)?);
+            }
+            let rows = sink.committer().commit(committables).await?;
+            let rows: ArrayRef = Arc::new(UInt64Array::from(vec![rows]));
+            Ok(RecordBatch::try_new(answer, vec![rows])?)
+        };
+        Ok(Box::pin(RecordBatchStreamAdapter::new(
+            schema,
+            stream::once(committed),
+        )))
+    }
+}
+
+fn committables_of(batch: &RecordBatch) -> Result<Vec<Committable>> {
+    debug_assert!(batch.column(0).as_primitive_opt::<UInt64Type>().is_some());
+    let texts = batch.column(1).as_binary::<i32>();
+    texts
+        .iter()
+        .flatten()
+        .map(|text| {
+            serde_json::from_slice(text).map_err(|error| {
+                DataFusionError::from(Error::new(
+                    ErrorKind::Internal,
+                    format!("what a writer prepared for the commit cannot be read: {error}"),
+                ))
+            })
+        })
+        .collect()
+}

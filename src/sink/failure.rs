@@ -1,0 +1,145 @@
+//! What becomes of rows that cannot be written.
+//!
+//! A row fails where it is encoded (a value that its column cannot hold), where
+//! requests are cut (a row larger than any request), or at the service. Wherever
+//! it is, the same rule decides, and only the failing rows are affected: the
+//! others of their request are written.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use crate::error::{Error, ErrorKind, Result};
+use crate::options::{FailureOptions, FailurePolicy};
+use crate::types::TableRef;
+
+/// So many failing rows are told one by one; the rest are only counted.
+const TOLD: u64 = 100;
+
+/// A row that cannot be written.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct FailedRow {
+    /// Which, counted from 1 in what its writer was given.
+    pub(crate) row: u64,
+    /// The column at fault, if that is known.
+    pub(crate) column: Option<String>,
+    /// What is wrong.
+    pub(crate) message: String,
+}
+
+/// The rule for all writers of a sink.
+#[derive(Debug)]
+pub(crate) struct FailureHandler {
+    table: TableRef,
+    options: FailureOptions,
+    /// Rows left out so far, by all writers.
+    dropped: AtomicU64,
+}
+
+impl FailureHandler {
+    pub(crate) fn new(table: TableRef, options: FailureOptions) -> Arc<Self> {
+        Arc::new(Self {
+            table,
+            options,
+            dropped: AtomicU64::new(0),
+        })
+    }
+
+    /// Decides over failed rows of writer `subtask`: Ok leaves them out.
+    ///
+    /// # Errors
+    /// [`ErrorKind::InvalidArgument`] naming the first of them, when they must not
+    /// be left out.
+    pub(crate) fn handle(&self, subtask: usize, failed: &[FailedRow]) -> Result<()> {
+        for failed in failed {
+            match self.options.policy {
+                FailurePolicy::Fail => {
+                    return Err(self.error(subtask, failed, ""));
+                }
+                FailurePolicy::Drop => {
+                    let before = self.dropped.fetch_add(1, Ordering::Relaxed);
+                    if let Some(most) = self.options.max_rows
+                        && before >= u64::from(most)
+                    {
+                        let more = format!(
+                            "; at most {most} may be left out (option 'sink.failure.max_rows')"
+                        );
+                        return Err(self.error(subtask, failed, &more));
+                    }
+                    if before < TOLD {
+                        tracing::warn!(
+                            table = %self.table,
+                            row = failed.row,
+                            partition = subtask,
+                            column = failed.column.as_deref().unwrap_or_default(),
+                            reason = failed.message,
+                            "a row cannot be written and is left out"
+                        );
+                    }
+                }
+            }
+        }
+        Ok(())
+    }
+
+    fn error(&self, subtask: usize, failed: &FailedRow, more: &str) -> Error {
+        let partition = match subtask {
+            0 => String::new(),
+            other => format!(" of partition {other}"),
+        };
+        let column = match &failed.column {
+            Some(column) => format!(", column '{column}'"),
+            None => String::new(),
+        };
+        Error::new(
+            ErrorKind::InvalidArgument,
+            format!(
+                "row {}{partition}{column} cannot be written: {}{more}",
+                failed.row, failed.message
+            ),
+        )
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn handler(policy: FailurePolicy, max_rows: Option<u32>) -> Arc<FailureHandler> {
+        let table = TableRef::new("p", "d", "t").unwrap();
+        FailureHandler::new(table, FailureOptions { policy, max_rows })
+    }
+
+    fn failed(row: u64) -> FailedRow {
+        FailedRow {
+            row,
+            column: Some("at".into()),
+            message: "too fine".into(),
+        }
+    }
+
+    #[test]
+    fn fail_names_the_row_and_the_column() {
+        let error = handler(FailurePolicy::Fail, None)
+            .handle(0, &[failed(7)])
+            .unwrap_err();
+        assert_eq!(
+            error.message(),
+            "row 7, column 'at' cannot be written: too fine"
+        );
+        let error = handler(FailurePolicy::Fail, None)
+            .handle(3, &[failed(7)])
+            .unwrap_err();
+        assert!(error.message().contains("row 7 of partition 3"), "{error}");
+    }
+
+    #[test]
+    fn drop_goes_on_up_to_the_limit() {
+        let handler = handler(FailurePolicy::Drop, Some(2));
+        handler.handle(0, &[failed(1)]).unwrap();
+        handler.handle(1, &[failed(1)]).unwrap();
+        let error = handler.handle(0, &[failed(9)]).unwrap_err();
+        for part in ["row 9", "at most 2", "sink.failure.max_rows"] {
+            assert!(error.message().contains(part), "{error}");
+        }
+    }
+}

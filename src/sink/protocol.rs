@@ -1,0 +1,259 @@
+//! What an engine and a sink have to do with each other.
+//!
+//! Who calls what, in which order, and what is true afterwards:
+//!
+//! 1. A [`BigQuerySink`] is made once and cloned to where it is needed. It sends
+//!    nothing of its own.
+//! 2. Each of the engine's parallel tasks has one [`SinkWriter`], with a number of
+//!    its own (`subtask`). Calls of one writer come one after the other; writers do
+//!    not know of each other and run at the same time.
+//! 3. A writer takes batches by [`write`](SinkWriter::write). It may send at once or
+//!    hold rows back; it waits when too much is under way.
+//! 4. At a checkpoint, or at the end, [`prepare_commit`](SinkWriter::prepare_commit)
+//!    sends what was held back, waits until the service has it, and gives out what
+//!    a [`Committer`] needs; [`snapshot`](SinkWriter::snapshot) right after it gives
+//!    the state from which a writer can go on after a crash. An engine that survives
+//!    crashes stores both before it commits.
+//! 5. [`Committer::commit`] makes the rows count. It may be called again with the
+//!    same committables, as after a crash: that changes nothing more.
+//! 6. [`close`](SinkWriter::close) ends a writer. One that is dropped without it
+//!    gives up what is under way.
+//!
+//! After an error a writer is over: its later calls fail, and what was written
+//! since the last commit is in doubt.
+//!
+//! | method | visible | after a crash |
+//! |---|---|---|
+//! | `storage_api_at_least_once` | each row when the service acknowledges it, before any commit | the rows since the last checkpoint come again, and those that were acknowledged are there twice |
+
+use std::fmt;
+use std::sync::Arc;
+
+use arrow::array::RecordBatch;
+use arrow::datatypes::SchemaRef;
+use serde::{Deserialize, Serialize};
+
+use super::builder::BigQuerySinkBuilder;
+use super::default::DefaultWriter;
+use super::failure::FailureHandler;
+use super::metrics::SinkCounters;
+use crate::client::Client;
+use crate::error::Result;
+use crate::options::{SinkOptions, WriteMethod};
+use crate::types::TableRef;
+use crate::types::encode::RowEncoder;
+
+/// A table to write to, and how. Cloning is cheap.
+#[derive(Clone)]
+pub struct BigQuerySink(pub(super) Arc<SinkTarget>);
+
+/// What all writers of a sink share.
+pub(super) struct SinkTarget {
+    pub(super) client: Client,
+    pub(super) table: TableRef,
+    pub(super) options: SinkOptions,
+    pub(super) encoder: RowEncoder,
+    /// Of the batches that writers take.
+    pub(super) schema: SchemaRef,
+    /// Columns that are not written and get their defaults.
+    pub(super) defaulted: Vec<String>,
+    /// Columns that are not written and are NULL.
+    pub(super) null: Vec<String>,
+    pub(super) failures: Arc<FailureHandler>,
+}
+
+impl BigQuerySink {
+    /// Begins a sink that writes to `table`.
+    pub fn builder(client: Client, table: TableRef) -> BigQuerySinkBuilder {
+        BigQuerySinkBuilder::new(client, table)
+    }
+
+    /// The table.
+    pub fn table(&self) -> &TableRef {
+        &self.0.table
+    }
+
+    /// The schema of the batches that writers take.
+    pub fn schema(&self) -> &SchemaRef {
+        &self.0.schema
+    }
+
+    /// How rows are written.
+    pub fn write_method(&self) -> WriteMethod {
+        self.0.options.write_method
+    }
+
+    /// The writer of the task with the number `subtask`, from `state` if it goes on
+    /// after a crash. Nothing is sent yet.
+    ///
+    /// # Errors
+    /// [`Configuration`](crate::ErrorKind::Configuration) when the state is of
+    /// another write method.
+    pub fn writer(&self, subtask: usize, state: Option<WriterState>) -> Result<SinkWriter> {
+        match (self.0.options.write_method, state) {
+            (
+                WriteMethod::StorageApiAtLeastOnce,
+                None | Some(WriterState::StorageApiAtLeastOnceV1 {}),
+            ) => {
+                let writer = DefaultWriter::new(Arc::clone(&self.0), subtask);
+                Ok(SinkWriter(Method::Default(Box::new(writer))))
+            }
+        }
+    }
+
+    /// What makes written rows count.
+    pub fn committer(&self) -> Committer {
+        Committer {
+            _sink: self.clone(),
+        }
+    }
+}
+
+impl fmt::Debug for BigQuerySink {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("BigQuerySink")
+            .field("table", &self.0.table)
+            .field("options", &self.0.options)
+            .finish_non_exhaustive()
+    }
+}
+
+/// Where a writer goes on after a crash. It can be stored in any format of serde;
+/// later versions of this library read what earlier ones stored.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(tag = "state", rename_all = "snake_case")]
+#[non_exhaustive]
+pub enum WriterState {
+    /// At least once needs none: everything since the checkpoint is written again.
+    StorageApiAtLeastOnceV1 {},
+}
+
+/// What a writer has prepared for a commit. It can be stored like a
+/// [`WriterState`].
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(tag = "committable", rename_all = "snake_case")]
+#[non_exhaustive]
+pub enum Committable {
+    /// Rows that are visible already.
+    StorageApiAtLeastOnceV1 {
+        /// How many the service acknowledged.
+        rows: u64,
+    },
+}
+
+impl Committable {
+    /// How many rows it stands for.
+    pub fn rows(&self) -> u64 {
+        match self {
+            Committable::StorageApiAtLeastOnceV1 { rows } => *rows,
+        }
+    }
+}
+
+/// Takes the rows of one task. The module's documentation says who calls what and
+/// when.
+#[derive(Debug)]
+pub struct SinkWriter(Method);
+
+#[derive(Debug)]
+enum Method {
+    Default(Box<DefaultWriter>),
+}
+
+impl SinkWriter {
+    /// Takes a batch of the sink's schema. Returns when the batch is under way or
+    /// held back, which says nothing of whether it will arrive.
+    ///
+    /// # Errors
+    /// [`InvalidArgument`](crate::ErrorKind::InvalidArgument) naming a row that
+    /// cannot be written, also one of an earlier batch; and what no further attempt
+    /// can cure.
+    pub async fn write(&mut self, batch: RecordBatch) -> Result<()> {
+        match &mut self.0 {
+            Method::Default(writer) => writer.write(batch).await,
+        }
+    }
+
+    /// Sends what is held back, and returns when the service has every row that was
+    /// written so far, without those that the failure policy left out.
+    ///
+    /// # Errors
+    /// As [`write`](Self::write).
+    pub async fn flush(&mut self) -> Result<()> {
+        match &mut self.0 {
+            Method::Default(writer) => writer.flush().await,
+        }
+    }
+
+    /// Flushes, and gives out what was written since the last call.
+    ///
+    /// # Errors
+    /// As [`write`](Self::write).
+    pub async fn prepare_commit(&mut self) -> Result<Vec<Committable>> {
+        match &mut self.0 {
+            Method::Default(writer) => writer.prepare_commit().await,
+        }
+    }
+
+    /// The state after the last [`prepare_commit`](Self::prepare_commit).
+    pub fn snapshot(&self) -> WriterState {
+        match &self.0 {
+            Method::Default(_) => WriterState::StorageApiAtLeastOnceV1 {},
+        }
+    }
+
+    /// What happened so far.
+    pub fn counters(&self) -> &Arc<SinkCounters> {
+        match &self.0 {
+            Method::Default(writer) => writer.counters(),
+        }
+    }
+
+    /// Flushes and ends the writer.
+    ///
+    /// # Errors
+    /// As [`write`](Self::write).
+    pub async fn close(mut self) -> Result<()> {
+        self.flush().await
+    }
+}
+
+/// Makes written rows count.
+#[derive(Debug, Clone)]
+pub struct Committer {
+    _sink: BigQuerySink,
+}
+
+impl Committer {
+    /// Commits what writers have prepared, of any number of them and in any order.
+    /// Committing something again changes nothing. The answer is the number of rows
+    /// that the committables stand for.
+    ///
+    /// # Errors
+    /// None under `storage_api_at_least_once`, which has nothing left to do.
+    pub async fn commit(&self, committables: Vec<Committable>) -> Result<u64> {
+        Ok(committables.iter().map(Committable::rows).sum())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// What is stored stays readable: this text is what earlier versions wrote.
+    #[test]
+    fn the_stored_forms_do_not_change() {
+        let state = WriterState::StorageApiAtLeastOnceV1 {};
+        let text = r#"{"state":"storage_api_at_least_once_v1"}"#;
+        assert_eq!(serde_json::to_string(&state).unwrap(), text);
+        assert_eq!(serde_json::from_str::<WriterState>(text).unwrap(), state);
+
+        let committable = Committable::StorageApiAtLeastOnceV1 { rows: 7 };
+        let text = r#"{"committable":"storage_api_at_least_once_v1","rows":7}"#;
+        assert_eq!(serde_json::to_string(&committable).unwrap(), text);
+        assert_eq!(
+            serde_json::from_str::<Committable>(text).unwrap(),
+            committable
+        );
+    }
+}

@@ -1,0 +1,233 @@
+//! A cast that fails where a value would change.
+
+use std::sync::Arc;
+
+use datafusion::arrow::array::{Array, ArrayRef, AsArray, make_comparator};
+use datafusion::arrow::compute::{CastOptions, SortOptions, can_cast_types, cast_with_options};
+use datafusion::arrow::datatypes::DataType;
+use datafusion::arrow::util::display::array_value_to_string;
+use datafusion::common::Result;
+use datafusion::error::DataFusionError;
+use datafusion::logical_expr::{
+    ColumnarValue, ScalarFunctionArgs, ScalarUDFImpl, Signature, Volatility,
+};
+
+use crate::error::{Error, ErrorKind};
+
+/// Casts to a type, and fails for a value that the type cannot hold as it is.
+#[derive(Debug, PartialEq, Eq, Hash)]
+pub(super) struct ExactCast {
+    to: DataType,
+    /// For errors: the column that the value goes to.
+    column: Option<String>,
+    /// And its row, where one value is one row.
+    row: Option<usize>,
+    signature: Signature,
+}
+
+impl ExactCast {
+    pub(super) fn new(to: DataType, column: Option<String>, row: Option<usize>) -> Self {
+        Self {
+            to,
+            column,
+            row,
+            signature: Signature::any(1, Volatility::Immutable),
+        }
+    }
+}
+
+impl ScalarUDFImpl for ExactCast {
+    fn name(&self) -> &str {
+        "exact_cast"
+    }
+
+    fn signature(&self) -> &Signature {
+        &self.signature
+    }
+
+    fn return_type(&self, _: &[DataType]) -> Result<DataType> {
+        Ok(self.to.clone())
+    }
+
+    fn invoke_with_args(&self, args: ScalarFunctionArgs) -> Result<ColumnarValue> {
+        let scalar = matches!(args.args.as_slice(), [ColumnarValue::Scalar(_)]);
+        let mut arrays = ColumnarValue::values_to_arrays(&args.args)?;
+        let array = arrays.swap_remove(0);
+        let cast =
+            cast_exactly(&array, &self.to).map_err(|(at, why)| self.error(&array, at, why))?;
+        if scalar {
+            let value = datafusion::common::ScalarValue::try_from_array(&cast, 0)?;
+            return Ok(ColumnarValue::Scalar(value));
+        }
+        Ok(ColumnarValue::Array(cast))
+    }
+}
+
+impl ExactCast {
+    fn error(&self, array: &ArrayRef, at: usize, why: &str) -> DataFusionError {
+        let value = array_value_to_string(array, at).unwrap_or_default();
+        let value = match array.data_type().is_null() {
+            true => String::new(),
+            false => format!("the value {value} "),
+        };
+        let row = self.row.map(|row| format!("row {row}"));
+        let column = self
+            .column
+            .as_ref()
+            .map(|column| format!("column '{column}'"));
+        let place: Vec<_> = row.into_iter().chain(column).collect();
+        let place = match place.is_empty() {
+            true => "a row".to_string(),
+            false => place.join(", "),
+        };
+        Error::new(
+            ErrorKind::InvalidArgument,
+            format!(
+                "{place} cannot be written: {value}{why} {} (cast it to what it shall become)",
+                self.to
+            ),
+        )
+        .into()
+    }
+}
+
+/// The cast, or the first value that it fails for or would change.
+fn cast_exactly(array: &ArrayRef, to: &DataType) -> Result<ArrayRef, (usize, &'static str)> {
+    const NOT: &str = "cannot be read as";
+    const CHANGED: &str = "has more digits than fit into";
+    let from = array.data_type();
+    if from == to {
+        return Ok(Arc::clone(array));
+    }
+    if !can_cast_types(from, to) {
+        return Err((0, NOT));
+    }
+    let options = CastOptions {
+        safe: true,
+        ..CastOptions::default()
+    };
+    let cast = cast_with_options(array, to, &options).map_err(|_| (0, NOT))?;
+    let null = |array: &ArrayRef, at| array.logical_nulls().is_some_and(|nulls| nulls.is_null(at));
+    if array.logical_null_count() != cast.logical_null_count() {
+        let lost = (0..array.len()).find(|at| !null(array, *at) && null(&cast, *at));
+        return Err((lost.unwrap_or(0), NOT));
+    }
+    if is_text(to) || !is_comparable(from) {
+        return Ok(cast);
+    }
+    if is_text(from) {
+        let Some(most) = fraction_digits(to) else {
+            return Ok(cast);
+        };
+        let text = cast_with_options(array, &DataType::Utf8, &options).map_err(|_| (0, NOT))?;
+        let text = text.as_string::<i32>();
+        let long = (0..text.len()).find(|at| text.is_valid(*at) && digits(text.value(*at)) > most);
+        return long.map_or(Ok(cast), |at| Err((at, CHANGED)));
+    }
+    let back = cast_with_options(&cast, from, &options).map_err(|_| (0, CHANGED))?;
+    let compare =
+        make_comparator(array, &back, SortOptions::default()).map_err(|_| (0, CHANGED))?;
+    match (0..array.len()).find(|at| compare(*at, *at).is_ne()) {
+        Some(at) => Err((at, CHANGED)),
+        None => Ok(cast),
+    }
+}
+
+fn is_text(data_type: &DataType) -> bool {
+    matches!(
+        data_type,
+        DataType::Utf8 | DataType::LargeUtf8 | DataType::Utf8View
+    )
+}
+
+/// Whether casting back and comparing tells something. Bytes and text hold what
+/// they hold.
+fn is_comparable(from: &DataType) -> bool {
+    !matches!(
+        from,
+        DataType::Null
+            | DataType::Binary
+            | DataType::LargeBinary
+            | DataType::BinaryView
+            | DataType::FixedSizeBinary(_)
+    )
+}
+
+/// Digits after the point that values of the type keep of a text; None where
+/// reading text loses nothing.
+fn fraction_digits(to: &DataType) -> Option<usize> {
+    use datafusion::arrow::datatypes::TimeUnit;
+    let of_unit = |unit: &TimeUnit| match unit {
+        TimeUnit::Second => 0,
+        TimeUnit::Millisecond => 3,
+        TimeUnit::Microsecond => 6,
+        TimeUnit::Nanosecond => 9,
+    };
+    match to {
+        DataType::Timestamp(unit, _) | DataType::Time64(unit) | DataType::Time32(unit) => {
+            Some(of_unit(unit))
+        }
+        DataType::Decimal128(_, scale) | DataType::Decimal256(_, scale) => {
+            Some(usize::try_from(*scale).unwrap_or(0))
+        }
+        _ => None,
+    }
+}
+
+/// Digits after the point of a text, without zeros at their end.
+fn digits(text: &str) -> usize {
+    let Some((_, fraction)) = text.split_once('.') else {
+        return 0;
+    };
+    let end = fraction
+        .find(|c: char| !c.is_ascii_digit())
+        .unwrap_or(fraction.len());
+    // An exponent moves the point, which is not followed here.
+    if fraction[end..].starts_with(['e', 'E']) {
+        return usize::MAX;
+    }
+    fraction[..end].trim_end_matches('0').len()
+}
+
+#[cfg(test)]
+mod tests {
+    use datafusion::arrow::array::{
+        Float64Array, Int64Array, StringArray, TimestampNanosecondArray,
+    };
+    use datafusion::arrow::datatypes::TimeUnit;
+
+    use super::*;
+
+    fn micros() -> DataType {
+        DataType::Timestamp(TimeUnit::Microsecond, Some("UTC".into()))
+    }
+
+    #[test]
+    fn what_would_change_is_refused() {
+        let ok = |array: ArrayRef, to: &DataType| {
+            cast_exactly(&array, to).unwrap_or_else(|(at, why)| panic!("{at}: {why} {to}"));
+        };
+        let refused = |array: ArrayRef, to: &DataType, row: usize| {
+            let (at, _) = cast_exactly(&array, to).expect_err("the value changes");
+            assert_eq!(at, row, "{to}");
+        };
+        let nanos = |values: Vec<i64>| Arc::new(TimestampNanosecondArray::from(values)) as ArrayRef;
+        ok(nanos(vec![1_000, -2_000]), &micros());
+        refused(nanos(vec![1_000, 1_001]), &micros(), 1);
+        let floats = |values: Vec<f64>| Arc::new(Float64Array::from(values)) as ArrayRef;
+        ok(floats(vec![2.0, -3.0]), &DataType::Int64);
+        refused(floats(vec![2.0, 2.5]), &DataType::Int64, 1);
+        refused(floats(vec![1e300]), &DataType::Int64, 0);
+        let whole =
+            Arc::new(Int64Array::from(vec![Some(1), None, Some((1 << 53) + 1)])) as ArrayRef;
+        refused(whole, &DataType::Float64, 2);
+        let text = |values: Vec<&str>| Arc::new(StringArray::from(values)) as ArrayRef;
+        ok(text(vec!["2024-05-01 12:00:00.1234560"]), &micros());
+        refused(text(vec!["2024-05-01 12:00:00.1234567"]), &micros(), 0);
+        ok(text(vec!["7", "-8"]), &DataType::Int64);
+        refused(text(vec!["7", "x"]), &DataType::Int64, 1);
+        let decimal = DataType::Decimal128(38, 2);
+        ok(text(vec!["1.50", "2.500"]), &decimal);
+        refused(text(vec!["1.255"]), &decimal, 0);
+    }
+}

@@ -1,0 +1,251 @@
+//! What INSERT means before a plan is optimized.
+//!
+//! DataFusion plans an INSERT as a projection to the table's columns: values are
+//! cast to the table's types, and columns that the statement leaves out are filled.
+//! The casts would cut values that a column cannot hold (nanoseconds, digits after
+//! the point) without a word, and a column that was left out could not be told from
+//! an explicit NULL. [`PlanInserts`] undoes both for BigQuery's tables: the sink
+//! gets the values as they are, converts them itself and finds out which cannot be
+//! kept, and columns that were left out are not in its input at all.
+//!
+//! `VALUES` is cast to the table's types even before that projection. Where a column
+//! of it has values of one type, the casts are undone too. Where its types differ,
+//! in a `VALUES` deeper inside the query, and from types that the sink does not take
+//! (text for an INT64), each cast becomes an [`ExactCast`], which fails where a cast
+//! would change the value.
+
+use std::collections::HashMap;
+use std::sync::{Arc, LazyLock};
+
+use datafusion::arrow::datatypes::{DataType, Field, SchemaRef};
+use datafusion::catalog::TableProvider;
+use datafusion::catalog::default_table_source::DefaultTableSource;
+use datafusion::common::metadata::FieldMetadata;
+use datafusion::common::tree_node::{Transformed, TreeNode, TreeNodeRecursion};
+use datafusion::common::{DFSchema, Result, ScalarValue};
+use datafusion::config::ConfigOptions;
+use datafusion::logical_expr::{
+    DmlStatement, Expr, ExprSchemable, LogicalPlan, Projection, ScalarUDF, Values, WriteOp,
+};
+use datafusion::optimizer::AnalyzerRule;
+
+use super::exact_cast::ExactCast;
+use super::provider::BigQueryTable;
+
+/// The metadata of a literal that stands for a column that was left out.
+const LEFT_OUT: &str = "datafusion_bigquery.left_out";
+
+static LEFT_OUT_MARK: LazyLock<FieldMetadata> =
+    LazyLock::new(|| FieldMetadata::from(HashMap::from([(LEFT_OUT.to_string(), String::new())])));
+
+/// What DataFusion is told to fill a left out column with: a NULL that can be told
+/// from one that was said.
+pub(super) fn left_out(data_type: &DataType) -> Option<Expr> {
+    let null = ScalarValue::try_from(data_type).ok()?;
+    Some(Expr::Literal(null, Some(LEFT_OUT_MARK.clone())))
+}
+
+fn is_left_out(expression: &Expr) -> bool {
+    match expression {
+        Expr::Literal(value, Some(metadata)) => {
+            value.is_null() && metadata.inner().contains_key(LEFT_OUT)
+        }
+        Expr::Cast(cast) => is_left_out(&cast.expr),
+        Expr::Alias(alias) => is_left_out(&alias.expr),
+        _ => false,
+    }
+}
+
+/// Gives sinks the values of an INSERT as they are.
+#[derive(Debug)]
+pub(crate) struct PlanInserts;
+
+impl AnalyzerRule for PlanInserts {
+    fn name(&self) -> &str {
+        "plan_bigquery_inserts"
+    }
+
+    fn analyze(&self, plan: LogicalPlan, _: &ConfigOptions) -> Result<LogicalPlan> {
+        plan.transform_down(|plan| {
+            let LogicalPlan::Dml(statement) = plan else {
+                return Ok(Transformed::no(plan));
+            };
+            let target = target(&statement);
+            let table = target.as_deref().and_then(|table| table.downcast_ref());
+            let Some(table) = table else {
+                return Ok(Transformed::no(LogicalPlan::Dml(statement)));
+            };
+            Ok(Transformed::new(
+                LogicalPlan::Dml(insert(statement, table)?),
+                true,
+                TreeNodeRecursion::Jump,
+            ))
+        })
+        .map(|transformed| transformed.data)
+    }
+}
+
+/// The table of an INSERT, if it is one of BigQuery's.
+fn target(statement: &DmlStatement) -> Option<Arc<dyn TableProvider>> {
+    if !matches!(statement.op, WriteOp::Insert(_)) {
+        return None;
+    }
+    let source = statement.target.downcast_ref::<DefaultTableSource>()?;
+    let provider = &source.table_provider;
+    provider.downcast_ref::<BigQueryTable>()?;
+    Some(Arc::clone(provider))
+}
+
+fn insert(statement: DmlStatement, table: &BigQueryTable) -> Result<DmlStatement> {
+    let columns = statement.target.schema();
+    let input = Arc::unwrap_or_clone(statement.input);
+    let input = match input {
+        LogicalPlan::Projection(projection) if is_of_insert(&projection, &columns) => {
+            let source = match Arc::unwrap_or_clone(projection.input) {
+                LogicalPlan::Values(values) => {
+                    LogicalPlan::Values(as_written(values, &projection.expr, table)?)
+                }
+                source => exact(source)?,
+            };
+            let expressions = projection
+                .expr
+                .into_iter()
+                .filter(|expression| !is_left_out(expression))
+                .map(|expression| uncast(expression, source.schema(), table))
+                .collect::<Result<_>>()?;
+            LogicalPlan::Projection(Projection::try_new(expressions, Arc::new(source))?)
+        }
+        other => exact(other)?,
+    };
+    Ok(DmlStatement::new(
+        statement.table_name,
+        statement.target,
+        statement.op,
+        Arc::new(input),
+    ))
+}
+
+/// Whether the projection is the one that DataFusion puts under an INSERT: one
+/// expression for each of the table's columns, called like it.
+fn is_of_insert(projection: &Projection, columns: &SchemaRef) -> bool {
+    projection.expr.len() == columns.fields().len()
+        && projection
+            .expr
+            .iter()
+            .zip(columns.fields())
+            .all(|(expression, column)| match expression {
+                Expr::Alias(alias) => alias.name == *column.name(),
+                _ => false,
+            })
+}
+
+/// A column as it is, under the name of the one that it goes to, if the sink takes
+/// its type.
+fn uncast(expression: Expr, source: &DFSchema, table: &BigQueryTable) -> Result<Expr> {
+    let Expr::Alias(mut alias) = expression else {
+        return Ok(expression);
+    };
+    if let Expr::Cast(cast) = alias.expr.as_ref()
+        && matches!(cast.expr.as_ref(), Expr::Column(_))
+    {
+        let from = cast.expr.get_type(source)?;
+        *alias.expr = match table.takes(&alias.name, &from) {
+            true => cast.expr.as_ref().clone(),
+            false => exactly(alias.expr.as_ref().clone(), Some(&alias.name), None),
+        };
+    }
+    Ok(Expr::Alias(alias))
+}
+
+/// `VALUES` with the types that were written, where the sink takes them.
+fn as_written(values: Values, projection: &[Expr], table: &BigQueryTable) -> Result<Values> {
+    let mut rows = values.values;
+    let mut fields = Vec::with_capacity(values.schema.fields().len());
+    for (column, field) in values.schema.fields().iter().enumerate() {
+        let goes_to = goes_to(field.name(), projection);
+        let written = rows
+            .iter()
+            .filter_map(|row| written_type(&row[column]).transpose())
+            .collect::<Result<Vec<_>>>()?;
+        let alike = written
+            .first()
+            .filter(|first| written.iter().all(|other| other == *first))
+            .filter(|only| goes_to.is_some_and(|goes_to| table.takes(goes_to, only)));
+        let Some(data_type) = alike else {
+            for (number, row) in rows.iter_mut().enumerate() {
+                let value = std::mem::take(&mut row[column]);
+                row[column] = exactly(value, goes_to, Some(number + 1));
+            }
+            fields.push(Arc::clone(field));
+            continue;
+        };
+        for row in &mut rows {
+            row[column] = match std::mem::take(&mut row[column]) {
+                Expr::Cast(cast) => *cast.expr,
+                Expr::Literal(value, metadata) if value.is_null() => {
+                    Expr::Literal(ScalarValue::try_from(data_type)?, metadata)
+                }
+                other => other,
+            };
+        }
+        fields.push(Arc::new(Field::new(field.name(), data_type.clone(), true)));
+    }
+    let schema = DFSchema::from_unqualified_fields(fields.into(), HashMap::new())?;
+    Ok(Values {
+        schema: Arc::new(schema),
+        values: rows,
+    })
+}
+
+/// The name of the column that a column of `VALUES` goes to.
+fn goes_to<'a>(column: &str, projection: &'a [Expr]) -> Option<&'a str> {
+    projection.iter().find_map(|expression| match expression {
+        Expr::Alias(alias) => {
+            let from = match alias.expr.as_ref() {
+                Expr::Cast(cast) => cast.expr.as_ref(),
+                other => other,
+            };
+            let found = matches!(from, Expr::Column(from) if from.name == column);
+            found.then_some(alias.name.as_str())
+        }
+        _ => None,
+    })
+}
+
+/// The type of a value before it was cast to the table's; None for a bare NULL.
+fn written_type(value: &Expr) -> Result<Option<DataType>> {
+    let schema = DFSchema::empty();
+    match value {
+        Expr::Literal(value, _) if value.is_null() => Ok(None),
+        Expr::Cast(cast) => cast.expr.get_type(&schema).map(Some),
+        other => other.get_type(&schema).map(Some),
+    }
+}
+
+/// The plan with exact casts in every `VALUES`.
+fn exact(plan: LogicalPlan) -> Result<LogicalPlan> {
+    plan.transform_down_with_subqueries(|plan| match plan {
+        LogicalPlan::Values(mut values) => {
+            for row in &mut values.values {
+                for value in row {
+                    *value = exactly(std::mem::take(value), None, None);
+                }
+            }
+            Ok(Transformed::yes(LogicalPlan::Values(values)))
+        }
+        other => Ok(Transformed::no(other)),
+    })
+    .map(|transformed| transformed.data)
+}
+
+/// The value with the outermost cast, if there is one, made exact.
+fn exactly(value: Expr, column: Option<&str>, row: Option<usize>) -> Expr {
+    match value {
+        Expr::Cast(cast) => {
+            let to = cast.field.data_type().clone();
+            let function = ExactCast::new(to, column.map(str::to_string), row);
+            ScalarUDF::from(function).call(vec![*cast.expr])
+        }
+        other => other,
+    }
+}
