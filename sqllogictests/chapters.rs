@@ -26,6 +26,13 @@ pub struct Chapter {
     pub name: String,
 }
 
+impl Chapter {
+    /// Where the statements are, if there are any, that the server runs before it.
+    pub fn setup(&self) -> PathBuf {
+        self.path.with_extension("sql")
+    }
+}
+
 /// Every chapter, in the order of their names.
 ///
 /// # Errors
@@ -56,6 +63,9 @@ pub fn all() -> std::io::Result<Vec<Chapter>> {
 
 /// Does `task` with `chapter` in a new session over `server`.
 ///
+/// Before a chapter with a file of the same name that ends in `.sql`, the server runs
+/// the statements in it, in its own dialect: they make what the chapter writes to.
+///
 /// In a chapter, after `control substitution on`, `${REST}` and `${GRPC}` are the
 /// server's endpoints, `${DATA}` is the folder of the example files, and
 /// `${__TEST_DIR__}` is an empty folder of the chapter's own.
@@ -68,6 +78,10 @@ pub async fn run(
     task: Task,
     server: &LocalBigQuery,
 ) -> Result<(), Box<dyn std::error::Error>> {
+    let setup = chapter.setup();
+    if setup.exists() {
+        prepare(server, &std::fs::read_to_string(setup)?).await?;
+    }
     let options = dfbq::server::of_server(server)?;
     let mut runner = Runner::new(|| {
         let options = options.clone();
@@ -110,5 +124,32 @@ pub async fn run(
         }
     }
     runner.shutdown_async().await;
+    Ok(())
+}
+
+/// Has the server run statements.
+async fn prepare(
+    server: &LocalBigQuery,
+    statements: &str,
+) -> Result<(), Box<dyn std::error::Error>> {
+    let url = format!(
+        "{}/bigquery/v2/projects/{}/queries",
+        server.rest_endpoint(),
+        dfbq::demo::PROJECT
+    );
+    let body = serde_json::json!({
+        "query": statements, "useLegacySql": false, "timeoutMs": 60_000,
+    });
+    let request = reqwest::Client::new()
+        .post(url)
+        .header("content-type", "application/json")
+        .body(body.to_string());
+    let answer = request.send().await?;
+    let status = answer.status();
+    let text = answer.text().await?;
+    let answer: serde_json::Value = serde_json::from_str(&text)?;
+    if !status.is_success() || answer["jobComplete"] != true {
+        return Err(format!("the statements before the chapter failed: {text}").into());
+    }
     Ok(())
 }

@@ -77,6 +77,10 @@ async fn chapters_say_what_the_files_hold() {
     let data = Path::new(env!("CARGO_MANIFEST_DIR")).join("../examples/data");
     let mut compared = 0;
     for chapter in chapters::all().expect("the chapters are readable") {
+        // Its tables are made for it, and no files have their rows.
+        if chapter.setup().exists() {
+            continue;
+        }
         let mut runner = Runner::new(|| async { Ok(Database::new(open(&data).await?)) });
         runner.with_column_validator(strict_column_validator);
         runner.set_var("DATA".to_string(), data.to_string_lossy().into_owned());

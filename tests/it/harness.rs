@@ -279,8 +279,17 @@ pub(crate) async fn run(context: &SessionContext, plan: &Arc<dyn ExecutionPlan>)
 
 /// A counter of the plan's BigQuery scans.
 pub(crate) fn metric(plan: &Arc<dyn ExecutionPlan>, name: &str) -> usize {
+    metric_of(plan, "BigQueryScanExec", name)
+}
+
+/// A counter of the plan's writes.
+pub(crate) fn write_metric(plan: &Arc<dyn ExecutionPlan>, name: &str) -> usize {
+    metric_of(plan, "BigQueryWriteExec", name)
+}
+
+fn metric_of(plan: &Arc<dyn ExecutionPlan>, node: &str, name: &str) -> usize {
     let own = match plan.name() {
-        "BigQueryScanExec" => plan
+        found if found == node => plan
             .metrics()
             .and_then(|metrics| metrics.sum_by_name(name))
             .map_or(0, |value| value.as_usize()),
@@ -289,7 +298,7 @@ pub(crate) fn metric(plan: &Arc<dyn ExecutionPlan>, name: &str) -> usize {
     let children = plan.children();
     own + children
         .into_iter()
-        .map(|child| metric(child, name))
+        .map(|child| metric_of(child, node, name))
         .sum::<usize>()
 }
 

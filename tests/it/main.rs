@@ -21,4 +21,6 @@ mod round_trip;
 mod scan_faults;
 mod scan_memory;
 mod scan_metrics;
+mod sink_faults;
+mod sink_insert;
 mod soundness;

@@ -59,8 +59,8 @@ pub fn refuse(context: &SessionContext, statement: &Statement) -> Result<()> {
             .is_some_and(|catalog| catalog.downcast_ref::<BigQueryCatalog>().is_some());
         if is_bigquery {
             return plan_err!(
-                "{words} {name}: this version reads BigQuery and does not create, change or \
-                 drop anything in it; a table of this session has a name outside of catalog \
+                "{words} {name}: this version reads BigQuery and appends rows, and does not \
+                 create, change or drop anything in it; a table of this session has a name outside of catalog \
                  {catalog}"
             );
         }

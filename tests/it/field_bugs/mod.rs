@@ -10,7 +10,6 @@
 //! | I07 rows in the streaming buffer | the old interface had them apart; C04 reads rows just streamed |
 //! | J05, J06 external accounts | they need an identity provider; the unit tests of `auth` read their configurations |
 //! | J08 an append that changes the table | nothing writes yet |
-//! | U11 a REQUIRED column left out of INSERT | nothing writes yet |
 
 mod a_literals;
 mod b_filters;
