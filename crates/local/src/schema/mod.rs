@@ -8,5 +8,5 @@ mod validate;
 
 pub use arrow::{absent, adapt_batch, arrow_field, arrow_schema};
 pub use field::{Field, FieldType, Mode, RangeElement, TableSchema};
-pub use size::logical_bytes;
+pub use size::{column_bytes, logical_bytes};
 pub use validate::{MAX_COLUMNS, evolve_schema, validate_schema};

@@ -10,6 +10,20 @@ pub fn logical_bytes(batch: &RecordBatch) -> u64 {
     batch.columns().iter().map(column).sum()
 }
 
+/// The logical size of each column of rows that have the same columns, by name.
+pub fn column_bytes(batches: &[RecordBatch]) -> Vec<(String, u64)> {
+    let Some(first) = batches.first() else {
+        return Vec::new();
+    };
+    let fields = first.schema_ref().fields().iter().enumerate();
+    fields
+        .map(|(i, field)| {
+            let sizes = batches.iter().map(|batch| column(batch.column(i)));
+            (field.name().clone(), sizes.sum())
+        })
+        .collect()
+}
+
 fn column(array: &ArrayRef) -> u64 {
     let values = wide(array.len() - array.null_count());
     match array.data_type() {

@@ -11,7 +11,7 @@ use parking_lot::RwLock;
 
 use super::disk::{FileReader, FileSlice, blocking};
 use crate::error::{Result, ServiceError};
-use crate::schema::logical_bytes;
+use crate::schema::column_bytes;
 
 /// Immutable rows of one table, all written by one change under one schema.
 #[derive(Debug)]
@@ -19,6 +19,8 @@ pub struct Segment {
     rows: usize,
     bytes: usize,
     logical_bytes: u64,
+    /// The same for each column, by name; nothing in records that lack it.
+    columns: Arc<[(String, u64)]>,
     /// Start of the ingestion-time partition that the rows belong to, in
     /// microseconds since the epoch; `None` for other tables.
     partition: Option<i64>,
@@ -41,10 +43,12 @@ pub(super) enum Content {
 impl Segment {
     /// Rows held in memory.
     pub fn in_memory(batches: Vec<RecordBatch>, partition: Option<i64>) -> Self {
+        let columns = column_bytes(&batches);
         Self {
             rows: batches.iter().map(RecordBatch::num_rows).sum(),
             bytes: batches.iter().map(RecordBatch::get_array_memory_size).sum(),
-            logical_bytes: batches.iter().map(logical_bytes).sum(),
+            logical_bytes: columns.iter().map(|(_, bytes)| bytes).sum(),
+            columns: columns.into(),
             partition,
             content: Arc::new(RwLock::new(Content::Batches(batches))),
         }
@@ -55,6 +59,7 @@ impl Segment {
         rows: usize,
         bytes: usize,
         logical_bytes: u64,
+        columns: Vec<(String, u64)>,
         partition: Option<i64>,
         content: Content,
     ) -> Self {
@@ -62,6 +67,7 @@ impl Segment {
             rows,
             bytes,
             logical_bytes,
+            columns: columns.into(),
             partition,
             content: Arc::new(RwLock::new(content)),
         }
@@ -80,6 +86,7 @@ impl Segment {
             rows: self.rows,
             bytes: self.bytes,
             logical_bytes: self.logical_bytes,
+            columns: Arc::clone(&self.columns),
             partition,
             // Of its own, because each segment of the state is moved for itself.
             content: Arc::new(RwLock::new(self.content())),
@@ -96,6 +103,11 @@ impl Segment {
             rows: rows.min(self.rows),
             bytes: usize::try_from(share(self.bytes as u64)).unwrap_or(self.bytes),
             logical_bytes: share(self.logical_bytes),
+            columns: self
+                .columns
+                .iter()
+                .map(|(name, bytes)| (name.clone(), share(*bytes)))
+                .collect(),
             partition: self.partition,
             content: Arc::clone(&self.content),
         }
@@ -115,6 +127,22 @@ impl Segment {
     /// its UTF-8 for text, nothing for NULL.
     pub fn logical_bytes(&self) -> u64 {
         self.logical_bytes
+    }
+
+    /// [`Self::logical_bytes`] of one column, by its name: nothing when the rows were
+    /// written without it.
+    pub fn column_bytes(&self, name: &str) -> u64 {
+        if self.columns.is_empty() {
+            return self.logical_bytes;
+        }
+        let mut columns = self.columns.iter();
+        let found = columns.find(|(own, _)| own.eq_ignore_ascii_case(name));
+        found.map_or(0, |(_, bytes)| *bytes)
+    }
+
+    /// The logical size of each column, by name.
+    pub(super) fn all_column_bytes(&self) -> &[(String, u64)] {
+        &self.columns
     }
 
     /// See the field.

@@ -11,8 +11,8 @@ use super::analyze::{Analyzer, Target};
 use super::ast::{Assignment, Expr, Ident, Path, TableExpr};
 use super::env::{Env, RowChange};
 use super::insert::{Changed, stored, writable};
-use super::partition_filter::check_partition_filters;
 use super::rewrite::{Change, rewrite};
+use super::session::planned;
 use crate::error::{Result, ServiceError};
 use crate::schema::TableSchema;
 
@@ -123,7 +123,7 @@ pub(super) fn update(
 ) -> Result<Changed> {
     let (table, meta) = writable(env, path)?;
     let snapshot = env.snapshot(&table);
-    env.note_rows(&snapshot);
+    env.note_target(&snapshot);
     let target = Target {
         snapshot: snapshot.clone(),
         schema: &snapshot.schema,
@@ -141,7 +141,7 @@ pub(super) fn update(
         deleted: 0,
     };
     if env.dry_run {
-        check_partition_filters(&plan.plan)?;
+        planned(&env.context, &plan.plan)?;
         return Ok(changed);
     }
     let what = Change::Update(&plan.values);
@@ -163,7 +163,7 @@ pub(super) fn delete(
 ) -> Result<Changed> {
     let (table, meta) = writable(env, path)?;
     let snapshot = env.snapshot(&table);
-    env.note_rows(&snapshot);
+    env.note_target(&snapshot);
     let target = Target {
         snapshot: snapshot.clone(),
         schema: &snapshot.schema,
@@ -181,7 +181,7 @@ pub(super) fn delete(
         deleted: 0,
     };
     if env.dry_run {
-        check_partition_filters(&plan)?;
+        planned(&env.context, &plan)?;
         return Ok(changed);
     }
     let (rows, rewritten) = rewrite(env, &snapshot, plan, &row, Change::Delete)?;

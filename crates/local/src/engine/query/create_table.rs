@@ -14,7 +14,7 @@ use super::env::{Effect, Env};
 use super::insert::stored;
 use super::options;
 use super::select;
-use super::session::for_each;
+use super::session::{for_each, planned};
 use crate::error::{Result, ServiceError};
 use crate::schema::{Field, FieldType, Mode, TableSchema, arrow_schema, validate_schema};
 use crate::store::{
@@ -239,6 +239,7 @@ fn new_rows(
         .collect::<Result<Vec<_>>>()?;
     let rel = analyzer.projected(rel.clone(), items)?;
     if env.dry_run {
+        planned(&env.context, &rel.plan)?;
         return Ok(Vec::new());
     }
     let arrow = arrow_schema(schema);

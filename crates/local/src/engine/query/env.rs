@@ -15,6 +15,7 @@ use super::ddl::Done;
 use super::insert::Changed;
 use super::rewrite::Rewritten;
 use super::routines;
+use super::scan::Meter;
 use super::session::{cancellation, stopped};
 use crate::error::{Reason, Result, ServiceError};
 use crate::server::Service;
@@ -47,7 +48,7 @@ pub(super) struct Env {
     pub(super) snapshots: RefCell<BTreeMap<TableRef, Snapshot>>,
     /// Tables that the statement read.
     pub(super) referenced: RefCell<Vec<TableRef>>,
-    pub(super) bytes: Cell<u64>,
+    pub(super) bytes: Meter,
     /// The statement's time, in microseconds since the epoch.
     pub(super) now: Cell<i64>,
     ids: Cell<u64>,
@@ -82,7 +83,7 @@ impl Env {
             dry_run: false,
             snapshots: RefCell::default(),
             referenced: RefCell::default(),
-            bytes: Cell::new(0),
+            bytes: Meter::default(),
             now: Cell::new(crate::store::micros_now()),
             ids: Cell::new(0),
             transaction: RefCell::default(),
@@ -102,7 +103,7 @@ impl Env {
     pub(super) fn begin_statement(&self) {
         self.snapshots.borrow_mut().clear();
         self.referenced.borrow_mut().clear();
-        self.bytes.set(0);
+        self.bytes.reset();
         self.now.set(crate::store::micros_now());
     }
 
@@ -253,9 +254,10 @@ impl Env {
             .clone()
     }
 
-    /// Notes that the statement reads rows.
-    pub(super) fn note_rows(&self, snapshot: &Snapshot) {
-        self.bytes.set(self.bytes.get() + snapshot.logical_bytes());
+    /// Notes that the statement changes rows: all columns of the table count, whether
+    /// they are read or not (the service's pricing of DML).
+    pub(super) fn note_target(&self, snapshot: &Snapshot) {
+        self.bytes.add(snapshot.logical_bytes());
     }
 
     /// Notes that the statement reads a table.
@@ -344,7 +346,7 @@ impl Env {
             ddl: None,
             target: None,
             referenced: self.referenced.borrow().clone(),
-            bytes_processed: self.bytes.get(),
+            bytes_processed: self.bytes.bytes(),
             error: None,
         }
     }

@@ -10,9 +10,8 @@ use super::ast::{Ident, InsertSource, InsertValue, Path};
 use super::default::default_value;
 use super::env::{Env, RowChange};
 use super::output::{to_batch, to_field};
-use super::partition_filter::check_partition_filters;
 use super::select::result_columns;
-use super::session::{for_each, service_error};
+use super::session::{for_each, planned, service_error};
 use crate::error::{Result, ServiceError};
 use crate::schema::{Field, Mode, TableSchema, arrow_field, arrow_schema};
 use crate::store::{SegmentWriter, Table, TableKind, TableMeta, TableRef, micros_now};
@@ -137,7 +136,7 @@ fn rows(
             }
             let rel = for_columns(analyzer, rel, positions, schema)?;
             if env.dry_run {
-                return check_partition_filters(&rel.plan);
+                return planned(&env.context, &rel.plan);
             }
             for_each(&env.context, &rel.plan, |batch| {
                 take(from_query(&batch, &rel, schema, positions, &defaults)?)

@@ -10,9 +10,8 @@ use super::ast::{Expr, Ident, MergeAction, MergeClause, MergeMatch, Path, TableE
 use super::change::{batch_of, column_values, several_matches, update_of};
 use super::env::{Env, RowChange};
 use super::insert::{Changed, writable};
-use super::partition_filter::check_partition_filters;
 use super::rewrite::rewritten;
-use super::session::run;
+use super::session::{planned, run};
 use crate::error::{Result, ServiceError};
 use crate::store::{SegmentWriter, micros_now};
 
@@ -28,7 +27,7 @@ pub(super) struct Merge<'m> {
 pub(super) fn merge(env: &Env, analyzer: &Analyzer<'_>, merge: &Merge<'_>) -> Result<Changed> {
     let (table, meta) = writable(env, merge.target)?;
     let snapshot = env.snapshot(&table);
-    env.note_rows(&snapshot);
+    env.note_target(&snapshot);
     let target = Target {
         snapshot: snapshot.clone(),
         schema: &snapshot.schema,
@@ -47,7 +46,7 @@ pub(super) fn merge(env: &Env, analyzer: &Analyzer<'_>, merge: &Merge<'_>) -> Re
         deleted: 0,
     };
     let batches = if env.dry_run {
-        check_partition_filters(&joined.plan)?;
+        planned(&env.context, &joined.plan)?;
         Vec::new()
     } else {
         run(&env.context, &joined.plan)?

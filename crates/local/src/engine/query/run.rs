@@ -13,7 +13,6 @@ use super::insert;
 use super::merge::{Merge, merge};
 use super::parameters;
 use super::parser::parse_script;
-use super::partition_filter::check_partition_filters;
 use super::select;
 use super::session;
 use crate::error::{Result, ServiceError};
@@ -212,7 +211,7 @@ impl Runner {
                 let rel = select::result_columns(&analyzer, query)?;
                 let schema = select::result_schema(&rel.columns)?;
                 let batches = if env.dry_run {
-                    check_partition_filters(&rel.plan)?;
+                    session::planned(&env.context, &rel.plan)?;
                     Vec::new()
                 } else {
                     select::rows(env, &rel, &schema)?

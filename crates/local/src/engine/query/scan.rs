@@ -1,7 +1,9 @@
 //! Rows that a plan reads: a table's snapshot, or rows at hand.
 
+use std::collections::HashSet;
 use std::fmt;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 use arrow::array::{Array, ArrayRef, AsArray, ListArray, RecordBatch, StructArray};
 use arrow::compute::cast;
@@ -50,9 +52,46 @@ pub(super) struct SnapshotTable {
     columns: Vec<ScanColumn>,
     schema: SchemaRef,
     partition_filter: Option<PartitionFilter>,
+    /// Where what is read counts, if it does.
+    meter: Option<Meter>,
+    /// Positions of the columns that were counted.
+    counted: Mutex<HashSet<usize>>,
+}
+
+/// Logical bytes that a statement reads.
+#[derive(Debug, Clone, Default)]
+pub(super) struct Meter(Arc<AtomicU64>);
+
+impl Meter {
+    pub(super) fn add(&self, bytes: u64) {
+        self.0.fetch_add(bytes, Ordering::Relaxed);
+    }
+
+    pub(super) fn bytes(&self) -> u64 {
+        self.0.load(Ordering::Relaxed)
+    }
+
+    pub(super) fn reset(&self) {
+        self.0.store(0, Ordering::Relaxed);
+    }
 }
 
 impl SnapshotTable {
+    /// Counts the columns that are read; each once, however often they are.
+    fn count(&self, columns: &[ScanColumn]) {
+        let Some(meter) = &self.meter else { return };
+        let mut counted = self.counted.lock();
+        for column in columns {
+            if let Source::Column(position) = column.source
+                && counted.insert(position)
+            {
+                let name = &self.snapshot.schema.fields[position].name;
+                let segments = self.snapshot.segments.iter();
+                meter.add(segments.map(|segment| segment.column_bytes(name)).sum());
+            }
+        }
+    }
+
     /// The filter that whoever reads the table must have.
     pub(super) fn partition_filter(&self) -> Option<&PartitionFilter> {
         self.partition_filter.as_ref()
@@ -143,18 +182,20 @@ impl TableProvider for SnapshotTable {
             .cloned()
             .unwrap_or_else(|| (0..self.columns.len()).collect());
         let schema = Arc::new(self.schema.project(&wanted)?);
-        let columns = wanted.iter().map(|i| self.columns[*i].clone()).collect();
+        let columns: Vec<ScanColumn> = wanted.iter().map(|i| self.columns[*i].clone()).collect();
+        self.count(&columns);
         let snapshot = self.snapshot.clone();
         Ok(Arc::new(SnapshotExec::new(snapshot, columns, schema)))
     }
 }
 
 /// Reads `snapshot`; the plan's columns are called by their ids. `required` is the
-/// filter that the table must be read with.
+/// filter that the table must be read with; what is read counts in `meter`.
 pub(super) fn scan(
     snapshot: Snapshot,
     columns: Vec<ScanColumn>,
     required: Option<RequiredFilter<'_>>,
+    meter: Option<Meter>,
 ) -> Result<LogicalPlan> {
     let partition_filter = required.map(|required| PartitionFilter {
         ids: columns
@@ -176,6 +217,8 @@ pub(super) fn scan(
         columns,
         schema,
         partition_filter,
+        meter,
+        counted: Mutex::default(),
     }))
 }
 

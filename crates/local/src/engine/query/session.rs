@@ -136,6 +136,12 @@ pub(super) fn run(context: &SessionContext, plan: &LogicalPlan) -> Result<Vec<Re
     }))
 }
 
+/// Refuses a plan that could not be run, without running it.
+pub(super) fn planned(context: &SessionContext, plan: &LogicalPlan) -> Result<()> {
+    check_partition_filters(plan)?;
+    wait(async { context.state().create_physical_plan(plan).await.map(drop) })
+}
+
 /// Optimizes and runs a plan, and hands over its rows batch by batch.
 pub(super) fn for_each(
     context: &SessionContext,

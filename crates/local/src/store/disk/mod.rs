@@ -44,7 +44,7 @@ use super::mutation::Mutation;
 use super::segment::{Content, Segment, encode};
 use super::state::State;
 use crate::error::{Reason, Result, ServiceError};
-use crate::schema::logical_bytes;
+use crate::schema::{column_bytes, logical_bytes};
 
 pub(crate) use self::file::sync_directory;
 pub(super) use self::file::{FileReader, FileSlice};
@@ -476,6 +476,7 @@ fn cut(segment: Segment, batches: &[RecordBatch]) -> Vec<Segment> {
             rows,
             rows * per_row,
             batches.iter().map(logical_bytes).sum(),
+            column_bytes(&batches),
             segment.partition(),
             Content::Batches(batches),
         ));

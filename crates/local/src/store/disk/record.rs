@@ -54,6 +54,9 @@ pub(in crate::store) struct StoredSegment {
     rows: usize,
     bytes: usize,
     logical_bytes: u64,
+    /// Not there in directories of before it was kept.
+    #[serde(default)]
+    columns: Vec<(String, u64)>,
     partition: Option<i64>,
     place: Place,
 }
@@ -206,6 +209,7 @@ impl StoredSegment {
             rows: segment.rows(),
             bytes: segment.bytes(),
             logical_bytes: segment.logical_bytes(),
+            columns: segment.all_column_bytes().to_vec(),
             partition: segment.partition(),
             place,
         })
@@ -217,6 +221,7 @@ impl StoredSegment {
             rows: segment.rows(),
             bytes: segment.bytes(),
             logical_bytes: segment.logical_bytes(),
+            columns: segment.all_column_bytes().to_vec(),
             partition: segment.partition(),
             place: Place::File {
                 file: slice.file.number(),
@@ -281,6 +286,7 @@ impl<'a> Files<'a> {
             stored.rows,
             stored.bytes,
             stored.logical_bytes,
+            stored.columns.clone(),
             stored.partition,
             content,
         ))

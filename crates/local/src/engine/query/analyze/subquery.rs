@@ -15,8 +15,8 @@ use parking_lot::Mutex;
 
 use super::super::super::functions::SqlType;
 use super::super::ast::{BinaryOp, Query};
-use super::super::partition_filter::check_partition_filters;
 use super::super::scan::{Slot, id_schema};
+use super::super::session::planned;
 use super::Analyzer;
 use super::scope::{Col, Ctx, Frame, Mode, Rel, Scope, Typed, column};
 use super::subquery_function::{Correlation, Subquery, Use};
@@ -131,8 +131,9 @@ impl Analyzer<'_> {
             Some(col) => col.ty.clone(),
             None => SqlType::Int64,
         };
-        // The rest of the statement cannot see into the subquery.
-        check_partition_filters(&rel.plan)?;
+        // The rest of the statement cannot see into the subquery: neither its filters
+        // nor what it reads.
+        planned(&self.env.context, &rel.plan)?;
         let (correlation, captured) = match correlation {
             Some((c, captured)) => (Some(c), captured),
             None => (None, Vec::new()),

@@ -91,7 +91,6 @@ impl Analyzer<'_> {
             None => self.env.snapshot(table),
             Some(time) => self.snapshot_at(table, time)?,
         };
-        self.env.note_rows(&snapshot);
         let ingestion = meta
             .time_partitioning
             .as_ref()
@@ -183,7 +182,7 @@ impl Analyzer<'_> {
             }
             range.pseudo.push(time);
         }
-        let mut plan = scan(snapshot, columns, required)?;
+        let mut plan = scan(snapshot, columns, required, Some(self.env.bytes.clone()))?;
         let mut extra: Vec<DfExpr> = Vec::new();
         if let Some((date, time)) = date {
             extra.push(
@@ -392,7 +391,8 @@ impl Analyzer<'_> {
         }
         Ok((
             Rel {
-                plan: scan(snapshot, columns, required)?,
+                // All of a target's columns count, whatever is read.
+                plan: scan(snapshot, columns, required, None)?,
                 columns: cols,
                 row: None,
                 value_table: false,

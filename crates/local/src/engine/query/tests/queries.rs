@@ -1,6 +1,7 @@
 //! SELECT: clauses, joins, arrays, grouping, windows, set operations.
 
-use super::Sql;
+use super::{Sql, execute};
+use crate::engine::QueryRequest;
 
 #[tokio::test]
 async fn select_lists() {
@@ -417,4 +418,43 @@ async fn unions_of_literals_join_in_order() {
         &["3|NULL", "2|two", "1|one"],
     )
     .await;
+}
+
+#[tokio::test]
+async fn bytes_are_those_of_the_columns_that_are_read() {
+    let sql = Sql::new().await;
+    sql.run("CREATE TABLE t (a INT64, b STRING, c NUMERIC)")
+        .await
+        .unwrap();
+    // 8, 2 + 3 and 16 bytes; a NULL has none.
+    sql.run("INSERT t VALUES (1, 'abc', 1), (2, 'def', NULL)")
+        .await
+        .unwrap();
+    sql.run("CREATE VIEW v AS SELECT a, c FROM t")
+        .await
+        .unwrap();
+    for (text, bytes) in [
+        ("SELECT a FROM t", 16),
+        ("SELECT COUNT(*) FROM t", 0),
+        ("SELECT a FROM t WHERE b = 'abc'", 26),
+        ("SELECT * FROM t", 42),
+        ("SELECT c FROM v", 16),
+        ("SELECT a FROM t WHERE a IN (SELECT a FROM t)", 32),
+        ("SELECT 1", 0),
+        ("INSERT t (a) SELECT a FROM t", 16),
+        ("CREATE OR REPLACE TABLE u AS SELECT b FROM t", 10),
+        ("UPDATE t SET a = 3 WHERE a = 3", 42),
+        ("DELETE FROM t WHERE a IN (SELECT a FROM t WHERE a = 7)", 58),
+    ] {
+        let plan = QueryRequest {
+            dry_run: true,
+            ..sql.request(text)
+        };
+        let plan = execute(&sql.service, plan).await.unwrap();
+        assert_eq!(plan.statements[0].bytes_processed, bytes, "dry run: {text}");
+        if text.starts_with("SELECT") {
+            let done = sql.run(text).await.unwrap();
+            assert_eq!(done.statements[0].bytes_processed, bytes, "{text}");
+        }
+    }
 }
