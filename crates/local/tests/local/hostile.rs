@@ -502,3 +502,43 @@ fn restriction() {
     ]);
     hostile(fuzzing::restriction, seeds);
 }
+
+/// The fuzz targets are a workspace of their own that is not built with this one:
+/// each must call the function that it is named for, and none may be missing.
+#[test]
+fn every_function_has_its_fuzz_target() {
+    type Entry = fn(&[u8]) -> Verdict;
+    let entries: [(&str, Entry); 9] = [
+        ("avro", fuzzing::avro),
+        ("csv", fuzzing::csv),
+        ("newline_json", fuzzing::newline_json),
+        ("parquet", fuzzing::parquet),
+        ("protobuf", fuzzing::protobuf),
+        ("rest_json", fuzzing::rest_json),
+        ("restriction", fuzzing::restriction),
+        ("sql", fuzzing::sql),
+        ("storage", fuzzing::storage),
+    ];
+    let fuzz = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../../fuzz");
+    let manifest = std::fs::read_to_string(fuzz.join("Cargo.toml")).unwrap();
+    for (name, entry) in entries {
+        assert_eq!(entry(b""), entry(b""), "{name} takes anything");
+        let target = fuzz.join(format!("targets/{name}.rs"));
+        let target = std::fs::read_to_string(target).unwrap();
+        let call = format!("bigquery_local::fuzzing::{name}(bytes);");
+        assert!(target.contains(&call), "targets/{name}.rs does not {call}");
+        let path = format!("name = \"{name}\"\npath = \"targets/{name}.rs\"");
+        assert!(manifest.contains(&path), "no [[bin]] is {name}");
+    }
+    let calling = std::fs::read_dir(fuzz.join("targets"))
+        .unwrap()
+        .filter(|target| {
+            let text = std::fs::read_to_string(target.as_ref().unwrap().path()).unwrap();
+            text.contains("bigquery_local::fuzzing::")
+        });
+    assert_eq!(
+        calling.count(),
+        entries.len(),
+        "a target is not listed here"
+    );
+}

@@ -10,6 +10,15 @@ use super::scope::{Ctx, Typed};
 use super::types::resolve_type;
 use crate::error::{Result, ServiceError};
 
+/// Of which types the parts of a constructor may be.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Parts {
+    /// Of those that become the right one.
+    Converted,
+    /// Of the right one, or NULL.
+    Same,
+}
+
 impl Analyzer<'_> {
     pub(super) fn array(
         &self,
@@ -118,11 +127,25 @@ impl Analyzer<'_> {
 
     /// A constructor without a type as a value of `ty`, part by part: `[]` and
     /// `(NULL, 1)` have no type of their own. `None` when it is none, or when a part
-    /// is of another type.
-    pub(super) fn constructed(&self, e: &Expr, ty: &SqlType, ctx: Ctx<'_>) -> Option<Typed> {
-        let part = |e: &Expr, ty: &SqlType| match self.constructed(e, ty, ctx) {
-            Some(typed) => Some(typed),
-            None => self.assign(self.expr(e, ctx).ok()?, ty, "a part").ok(),
+    /// is of another type: fields of a STRUCT are converted, elements of an ARRAY are
+    /// not (recorded: `[1, 2]` is no ARRAY<FLOAT64>).
+    pub(super) fn constructed(
+        &self,
+        e: &Expr,
+        ty: &SqlType,
+        parts: Parts,
+        ctx: Ctx<'_>,
+    ) -> Option<Typed> {
+        let part = |e: &Expr, ty: &SqlType, parts: Parts| {
+            if let Some(typed) = self.constructed(e, ty, parts, ctx) {
+                return Some(typed);
+            }
+            let typed = self.expr(e, ctx).ok()?;
+            let same = typed.ty == *ty || typed.is_null_literal();
+            if parts == Parts::Same && !same {
+                return None;
+            }
+            self.assign(typed, ty, "a part").ok()
         };
         match (&e.kind, ty) {
             (
@@ -134,7 +157,7 @@ impl Analyzer<'_> {
             ) => {
                 let values = items
                     .iter()
-                    .map(|item| part(item, element).map(|typed| typed.expr))
+                    .map(|item| part(item, element, Parts::Same).map(|typed| typed.expr))
                     .collect::<Option<Vec<_>>>()?;
                 Some(Typed::new(nested::make_array(element, values), ty.clone()))
             }
@@ -148,7 +171,7 @@ impl Analyzer<'_> {
                 let values = items
                     .iter()
                     .zip(fields)
-                    .map(|((item, _), (name, ty))| Some((name.clone(), part(item, ty)?)))
+                    .map(|((item, _), (name, ty))| Some((name.clone(), part(item, ty, parts)?)))
                     .collect::<Option<Vec<_>>>()?;
                 Some(self.make_struct(values))
             }

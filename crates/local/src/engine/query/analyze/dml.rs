@@ -17,6 +17,7 @@ use super::super::partition_filter::check_partition_filters;
 use super::super::scan::rows;
 use super::super::session::service_error;
 use super::aggregate::has_aggregate;
+use super::construct::Parts;
 use super::expr::{NOTHING, binary};
 use super::from::Source;
 use super::literal::{constant, int};
@@ -288,7 +289,7 @@ impl Analyzer<'_> {
     /// far as their parts do.
     fn expr_for_column(&self, e: &Expr, field: &Field, ctx: Ctx<'_>) -> Result<Typed> {
         let ty = SqlType::of_column(field);
-        match self.constructed(e, &ty, ctx) {
+        match self.constructed(e, &ty, Parts::Converted, ctx) {
             Some(typed) => Ok(typed),
             None => self.expr(e, ctx),
         }

@@ -248,7 +248,7 @@ async fn constructors_take_the_types_of_their_columns() {
     .unwrap();
     for text in [
         "INSERT t VALUES (1, [], (NULL, NULL), [])",
-        "INSERT t VALUES (2, [(1, NULL), STRUCT(NULL, 'q')], NULL, [1, 2.5])",
+        "INSERT t VALUES (2, [(1, NULL), STRUCT(NULL, 'q')], NULL, [NUMERIC '1', NUMERIC '2.5'])",
         "INSERT t VALUES (3, NULL, (1, 'a'), NULL)",
         "UPDATE t SET s = (NULL, 'u'), a = [(NULL, NULL)] WHERE k = 3",
         "MERGE t USING (SELECT 4 AS k) AS s ON FALSE \
@@ -267,7 +267,18 @@ async fn constructors_take_the_types_of_their_columns() {
     )
     .await;
     sql.fails(
-        "INSERT t (k, l) VALUES (5, [1, NULL])",
+        "INSERT t (k, l) VALUES (5, [1, 2])",
+        "Value has type ARRAY<INT64> which cannot be inserted into column l, which has type \
+         ARRAY<NUMERIC> at [1:28]",
+    )
+    .await;
+    assert!(
+        sql.run("INSERT t (k, a) VALUES (5, [('1', 'a')])")
+            .await
+            .is_err()
+    );
+    sql.fails(
+        "INSERT t (k, l) VALUES (5, [NUMERIC '1', NULL])",
         "Array cannot have a null element; error in writing field l",
     )
     .await;
