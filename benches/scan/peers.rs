@@ -1,0 +1,86 @@
+//! Google's own clients, made ready to run.
+
+use std::env;
+use std::path::{Path, PathBuf};
+use std::process::Stdio;
+
+use tokio::process::Command;
+
+use crate::Outcome;
+
+/// A reader of another library and how to start it.
+pub(crate) struct Peer {
+    pub(crate) name: &'static str,
+    program: PathBuf,
+    script: Option<PathBuf>,
+}
+
+impl Peer {
+    pub(crate) fn command(&self) -> Command {
+        let mut command = Command::new(&self.program);
+        command.args(&self.script);
+        command
+    }
+}
+
+/// Builds Google's Rust SDK reader and finds or makes a Python with Google's client.
+pub(crate) async fn ready() -> Outcome<Vec<Peer>> {
+    if env::var("SCAN_PEERS").is_ok_and(|said| said == "0") {
+        return Ok(Vec::new());
+    }
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("benches/peers");
+    let beside = Path::new(env!("CARGO_TARGET_TMPDIR"));
+    let target = beside.join("peers");
+    run(Command::new(env::var("CARGO").unwrap_or("cargo".into()))
+        .args(["build", "--release", "--quiet", "--manifest-path"])
+        .arg(folder.join("Cargo.toml"))
+        .arg("--target-dir")
+        .arg(&target))
+    .await?;
+    Ok(vec![
+        Peer {
+            name: "rust sdk",
+            program: target.join("release/read"),
+            script: None,
+        },
+        Peer {
+            name: "python",
+            program: python(beside).await?,
+            script: Some(folder.join("read.py")),
+        },
+    ])
+}
+
+async fn python(beside: &Path) -> Outcome<PathBuf> {
+    if let Ok(said) = env::var("SCAN_PYTHON") {
+        return Ok(said.into());
+    }
+    let environment = beside.join("peers-python");
+    let program = environment.join("bin/python");
+    if !environment.join("ready").exists() {
+        run(Command::new("python3")
+            .args(["-m", "venv"])
+            .arg(&environment))
+        .await?;
+        run(Command::new(&program).args([
+            "-m",
+            "pip",
+            "install",
+            "--quiet",
+            "google-cloud-bigquery-storage",
+            "pyarrow",
+        ]))
+        .await?;
+        std::fs::write(environment.join("ready"), "")?;
+    }
+    Ok(program)
+}
+
+async fn run(command: &mut Command) -> Outcome<()> {
+    let status = command.stdout(Stdio::null()).status().await?;
+    if status.success() {
+        Ok(())
+    } else {
+        Err(format!("{:?} ended with {status}", command.as_std()).into())
+    }
+}
