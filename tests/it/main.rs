@@ -24,3 +24,4 @@ mod scan_metrics;
 mod sink_faults;
 mod sink_insert;
 mod soundness;
+mod write_round_trip;

@@ -72,7 +72,7 @@ pub(crate) fn shown(array: &ArrayRef, index: usize) -> String {
 }
 
 /// Rows as text, by the id in the first column.
-fn by_id(batches: &[RecordBatch]) -> Vec<(i64, Vec<String>)> {
+pub(crate) fn by_id(batches: &[RecordBatch]) -> Vec<(i64, Vec<String>)> {
     let mut found = Vec::new();
     for batch in batches {
         let ids = batch.column(0).as_primitive::<Int64Type>();
@@ -86,13 +86,15 @@ fn by_id(batches: &[RecordBatch]) -> Vec<(i64, Vec<String>)> {
     found
 }
 
-fn setting(name: &str) -> Option<u64> {
+pub(crate) fn setting(name: &str) -> Option<u64> {
     std::env::var(name).ok()?.parse().ok()
 }
 
-struct Case {
-    name: String,
-    random: StdRng,
+/// A random table and its rows.
+pub(crate) struct Case {
+    /// What makes it again.
+    pub(crate) name: String,
+    pub(crate) random: StdRng,
     precision: Precision,
     columns: Vec<Column>,
     cells: Vec<Vec<Cell>>,
@@ -100,10 +102,16 @@ struct Case {
 
 impl Case {
     fn new(seed: u64, number: u64) -> Self {
+        Self::of_precision(seed, number, None)
+    }
+
+    /// With TIMESTAMP(12) of `precision`, or of any.
+    pub(crate) fn of_precision(seed: u64, number: u64, precision: Option<Precision>) -> Self {
         let mut random = StdRng::seed_from_u64(seed.wrapping_mul(1_000_003).wrapping_add(number));
-        let precision = *[Precision::Micros, Precision::Nanos, Precision::Picos]
+        let drawn = *[Precision::Micros, Precision::Nanos, Precision::Picos]
             .choose(&mut random)
             .unwrap();
+        let precision = precision.unwrap_or(drawn);
         let depth = random
             .random_range(0..=DEPTH)
             .max(usize::from(number == 0) * DEPTH);
@@ -130,10 +138,15 @@ impl Case {
         }
     }
 
-    async fn create(&self, server: &Server, table: &str) {
+    /// As `schema.fields` of a table has them.
+    pub(crate) fn fields(&self) -> Vec<Value> {
         let id = json!({"name": "id", "type": "INTEGER", "mode": "REQUIRED"});
         let fields = self.columns.iter().map(Column::rest);
-        let fields: Vec<_> = std::iter::once(id).chain(fields).collect();
+        std::iter::once(id).chain(fields).collect()
+    }
+
+    /// Creates the table with its rows.
+    pub(crate) async fn create(&self, server: &Server, table: &str) {
         let rows = self.cells.iter().enumerate().map(|(id, cells)| {
             let mut row = json!({"id": id});
             for (column, cell) in self.columns.iter().zip(cells) {
@@ -142,11 +155,11 @@ impl Case {
             row
         });
         server
-            .create_table("d", table, Value::from(fields), rows.collect())
+            .create_table("d", table, Value::from(self.fields()), rows.collect())
             .await;
     }
 
-    fn expected(&self) -> Vec<(i64, Vec<String>)> {
+    pub(crate) fn expected(&self) -> Vec<(i64, Vec<String>)> {
         let shown = |cells: &Vec<Cell>| cells.iter().map(Cell::shown).collect();
         (0..).zip(self.cells.iter().map(shown)).collect()
     }

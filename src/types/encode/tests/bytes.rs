@@ -57,6 +57,13 @@ fn bignumeric_has_38_fractional_digits_and_up_to_32_bytes() {
         assert_eq!(row[..2], [0x0a, 32]);
         assert_eq!(row[2..], value.to_le_bytes());
     }
+    // The ends as text, which Arrow's own conversion cuts.
+    let texts = StringArray::from(vec![
+        "-578960446186580977117854925043439539266.34992332820282019728792003956564819968",
+        "578960446186580977117854925043439539266.34992332820282019728792003956564819967",
+    ]);
+    let ends = messages(Arc::new(texts), nullable("c", FieldType::BigNumeric(None)));
+    assert_eq!(ends, rows[2..]);
     // 2^127 needs a byte for its sign.
     let array = Decimal256Array::from(vec![i256::from_parts(1 << 127, 0)])
         .with_precision_and_scale(76, 38)
