@@ -294,6 +294,12 @@ impl Planner<'_> {
                 );
                 return None;
             }
+            (FieldType::Struct(_), DataType::Struct(_))
+                if entries && self.is_marked(&joined(path, "key")) =>
+            {
+                self.problem(path, "the key of a map can be neither JSON nor a geography");
+                return None;
+            }
             (FieldType::Struct(fields), DataType::Struct(given)) => {
                 let given: Vec<_> = given
                     .iter()
@@ -394,6 +400,10 @@ impl Planner<'_> {
 
     fn is_json(&self, path: &str) -> bool {
         names(&self.marks.json, path)
+    }
+
+    fn is_marked(&self, path: &str) -> bool {
+        self.is_json(path) || names(&self.marks.geography, path)
     }
 
     fn check_marks(&mut self) {

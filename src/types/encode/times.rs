@@ -180,7 +180,9 @@ fn moments(
             from!(TimestampNanosecondType, |v| whole_micros(v)
                 .and_then(within))
         }
-        DataType::Date32 => from!(Date32Type, |v| within(i64::from(v) * DAY_MICROS)),
+        DataType::Date32 => from!(Date32Type, |v| i64::from(v)
+            .checked_mul(DAY_MICROS)
+            .and_then(within)),
         DataType::Date64 => from!(Date64Type, |v| v.checked_mul(1000).and_then(within)),
         _ => from_text(array, place, faults, name, |given| {
             text(given).and_then(within)

@@ -1,5 +1,6 @@
 //! JSON text from structs and maps.
 
+use std::collections::HashSet;
 use std::fmt::Write as _;
 use std::sync::Arc;
 
@@ -22,6 +23,9 @@ use super::text::{rounded, text_at};
 use super::times::civil_date;
 use super::unpack::{plain, plain_type};
 use crate::error::Result;
+
+/// Maps of so many entries have their keys compared one by one, without a set.
+const FEW_ENTRIES: usize = 16;
 
 /// Says why values of a type have no JSON form, if they have none.
 pub(super) fn check(data_type: &DataType) -> Result<(), String> {
@@ -180,15 +184,21 @@ impl Node {
             Form::Map(offsets, keys, values) => {
                 out.push('{');
                 let entries = span(offsets, at);
+                let mut many = HashSet::new();
                 for (index, entry) in entries.clone().enumerate() {
                     let key = text_at(keys, entry).map_err(|e| e.to_string())?;
                     let key = key.ok_or_else(|| "its map has a NULL key".to_string())?;
-                    for earlier in entries.start..entry {
-                        if text_at(keys, earlier).is_ok_and(|other| other == Some(key)) {
-                            return Err(format!(
-                                "its map has the key '{key}' twice, of which JSON would keep one"
-                            ));
-                        }
+                    let seen = if entries.len() <= FEW_ENTRIES {
+                        (entries.start..entry).any(|earlier| {
+                            text_at(keys, earlier).is_ok_and(|other| other == Some(key))
+                        })
+                    } else {
+                        !many.insert(key)
+                    };
+                    if seen {
+                        return Err(format!(
+                            "its map has the key '{key}' twice, of which JSON would keep one"
+                        ));
                     }
                     if index > 0 {
                         out.push(',');

@@ -1,6 +1,7 @@
 //! Tests of the whole way: exact bytes, every layout, every refusal.
 
 mod bytes;
+mod extremes;
 mod layouts;
 mod refusals;
 

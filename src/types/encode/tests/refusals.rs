@@ -187,6 +187,10 @@ fn times_that_are_finer_or_outside() {
         1,
         "DATE",
     );
+    for bad in [i32::MAX, i32::MIN, 2_932_897] {
+        let days = Date32Array::from(vec![2_932_896, bad]);
+        refused(days, FieldType::DateTime, 1, "year 9999");
+    }
     refused(
         Date64Array::from(vec![0, 1]),
         FieldType::Date,
@@ -375,6 +379,13 @@ fn json_refused(array: ArrayRef, why: &str) {
     }
 }
 
+fn entry_fields() -> Vec<ArrowField> {
+    vec![
+        ArrowField::new("key", DataType::Utf8, false),
+        ArrowField::new("value", DataType::Int64, true),
+    ]
+}
+
 #[test]
 fn structs_without_a_json_form() {
     let of = |array: ArrayRef| {
@@ -389,11 +400,7 @@ fn structs_without_a_json_form() {
     json_refused(of(Arc::new(Date32Array::from(vec![0, 2_932_897]))), "9999");
     let keys = Arc::new(StringArray::from(vec!["a", "b", "a", "a"])) as ArrayRef;
     let values = Arc::new(Int64Array::from(vec![1, 2, 3, 4])) as ArrayRef;
-    let fields = vec![
-        ArrowField::new("key", DataType::Utf8, false),
-        ArrowField::new("value", DataType::Int64, true),
-    ];
-    let entries = StructArray::new(fields.into(), vec![keys, values], None);
+    let entries = StructArray::new(entry_fields().into(), vec![keys, values], None);
     let map = MapArray::new(
         Arc::new(ArrowField::new("e", entries.data_type().clone(), false)),
         OffsetBuffer::from_lengths([2, 2]),
@@ -402,6 +409,19 @@ fn structs_without_a_json_form() {
         false,
     );
     json_refused(Arc::new(map), "'a' twice");
+    // One with more entries than are compared one by one.
+    let keys: Vec<String> = (0..100).map(|key| (key % 99).to_string()).collect();
+    let keys = Arc::new(StringArray::from(keys)) as ArrayRef;
+    let values = Arc::new(Int64Array::from(vec![0; 100])) as ArrayRef;
+    let entries = StructArray::new(entry_fields().into(), vec![keys, values], None);
+    let map = MapArray::new(
+        Arc::new(ArrowField::new("e", entries.data_type().clone(), false)),
+        OffsetBuffer::from_lengths([0, 100]),
+        entries,
+        None,
+        false,
+    );
+    json_refused(Arc::new(map), "'0' twice");
 }
 
 /// A plan that is refused in words that contain all of `why`.
@@ -539,6 +559,18 @@ fn marks_that_do_not_fit() {
         let given = vec![ArrowField::new("c", from, true)];
         unplannable(given, vec![field], &json_marks(&paths), &[why]);
     }
+    let entries = ArrowField::new("e", DataType::Struct(entry_fields().into()), false);
+    let map = DataType::Map(Arc::new(entries), false);
+    let stored = FieldType::Struct(vec![
+        nullable("key", FieldType::String),
+        nullable("value", FieldType::Int64),
+    ]);
+    unplannable(
+        vec![ArrowField::new("c", map, true)],
+        vec![repeated("c", stored)],
+        &json_marks(&["c.key"]),
+        &["the key of a map"],
+    );
     let geography = FieldMarks {
         json: vec![],
         geography: vec!["c".to_string()],
