@@ -2,7 +2,7 @@
 
 use std::any::Any;
 
-use datafusion::config::{ConfigEntry, ConfigExtension, ExtensionOptions};
+use datafusion::config::{ConfigEntry, ConfigExtension, ConfigOptions, ExtensionOptions};
 use datafusion::error::Result as DataFusionResult;
 
 use super::raw::RawOptions;
@@ -26,6 +26,12 @@ impl BigQueryOptions {
             of_sessions(registry::find(name)?)?;
         }
         Ok(BigQueryOptions { raw })
+    }
+
+    /// The defaults of a session; none where it has none for BigQuery.
+    pub(crate) fn of(config: &ConfigOptions) -> RawOptions {
+        let said = config.extensions.get::<BigQueryOptions>();
+        said.map(|said| said.raw.clone()).unwrap_or_default()
     }
 
     /// The defaults as they were said.
@@ -98,7 +104,7 @@ fn of_sessions(row: &OptionRow) -> Result<()> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use datafusion::config::{ConfigOptions, Extensions};
+    use datafusion::config::Extensions;
 
     fn session() -> ConfigOptions {
         let mut extensions = Extensions::new();

@@ -29,17 +29,16 @@ use tokio::sync::OnceCell;
 
 use super::job::{Finished, JobTerms, Origin, Runs, SharedRuns};
 use super::over_rest::{self, Pages};
-use super::rounds::Rounds;
 use super::statement::{Conditions, Relation, alias};
 use crate::client::Client;
 use crate::client::rest::jobs::QueryParameters;
 use crate::error::{Error, ErrorKind};
 use crate::options::ScanOptions;
-use crate::scan::{BigQueryScanExec, ReadSpec, Snapshots, Source, StatementId, absorb};
+use crate::scan::explain::{one_line, short, write_list};
+use crate::scan::{
+    BigQueryScanExec, ReadSpec, Rounds, Snapshots, Source, StatementId, absorb, explain,
+};
 use crate::types::TableSchema;
-
-/// Text in EXPLAIN is cut beyond this many characters.
-const EXPLAIN_TEXT: usize = 1_000;
 
 /// What a query is.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -200,7 +199,7 @@ impl BigQueryQueryExec {
         if let Some(location) = &self.source.terms.location {
             write!(f, "{separator}location={location}")?;
         }
-        write!(f, "{separator}query={}", short(&self.sql()))?;
+        write!(f, "{separator}query={}", one_line(&self.sql()))?;
         if let QuerySource::Text {
             parameters,
             estimated_bytes,
@@ -210,8 +209,8 @@ impl BigQueryQueryExec {
             match parameters {
                 QueryParameters::None => {}
                 QueryParameters::Named(named) => {
-                    let names: Vec<_> = named.iter().map(|(name, _)| name.as_str()).collect();
-                    write!(f, "{separator}parameters=[{}]", names.join(", "))?;
+                    let names = named.iter().map(|(name, _)| name);
+                    write_list(f, separator, "parameters", names)?;
                 }
                 QueryParameters::Positional(values) => {
                     write!(f, "{separator}parameters={}", values.len())?;
@@ -220,38 +219,18 @@ impl BigQueryQueryExec {
             if let Some(bytes) = estimated_bytes {
                 write!(f, "{separator}estimated_bytes={bytes}")?;
             }
-            write!(
-                f,
-                "{separator}selected_fields=[{}]",
-                short(&spec.selected_fields.join(", "))
-            )?;
+            write_list(f, separator, "selected_fields", &spec.selected_fields)?;
         }
         let restriction = self.row_restriction();
         if !restriction.is_empty() {
             write!(f, "{separator}row_restriction={}", short(&restriction))?;
         }
-        if let Some(projector) = &spec.projector {
-            let outputs = projector.projection().iter().map(ToString::to_string);
-            let outputs: Vec<_> = outputs.collect();
-            write!(f, "{separator}projection=[{}]", short(&outputs.join(", ")))?;
-        }
-        if !spec.local_filters.is_empty() {
-            let filters = short(&spec.local_filters.join(", "));
-            write!(f, "{separator}local_filters=[{filters}]")?;
-        }
+        write_list(f, separator, "projection", spec.outputs())?;
+        write_list(f, separator, "local_filters", &spec.local_filters)?;
         if let Some(limit) = spec.limit {
             write!(f, "{separator}limit={limit}")?;
         }
         Ok(())
-    }
-}
-
-/// `text` on one line, cut where it gets long.
-fn short(text: &str) -> String {
-    let text = text.split_whitespace().collect::<Vec<_>>().join(" ");
-    match text.char_indices().nth(EXPLAIN_TEXT) {
-        None => text,
-        Some((end, _)) => format!("{}… ({} bytes)", &text[..end], text.len()),
     }
 }
 
@@ -476,13 +455,7 @@ impl Partition {
 
 impl DisplayAs for BigQueryQueryExec {
     fn fmt_as(&self, t: DisplayFormatType, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match t {
-            DisplayFormatType::Default | DisplayFormatType::Verbose => {
-                f.write_str("BigQueryQueryExec: ")?;
-                self.write(f, ", ")
-            }
-            DisplayFormatType::TreeRender => self.write(f, "\n"),
-        }
+        explain::node(t, f, self.name(), |f, separator| self.write(f, separator))
     }
 }
 
@@ -503,13 +476,7 @@ impl ExecutionPlan for BigQueryQueryExec {
         &self,
         f: &mut dyn FnMut(&Arc<dyn PhysicalExpr>) -> Result<TreeNodeRecursion>,
     ) -> Result<TreeNodeRecursion> {
-        let computed = self.spec.projector.iter();
-        for output in computed.flat_map(|projector| projector.projection().iter()) {
-            if f(&output.expr)? == TreeNodeRecursion::Stop {
-                return Ok(TreeNodeRecursion::Stop);
-            }
-        }
-        Ok(TreeNodeRecursion::Continue)
+        explain::apply(self.spec.outputs().map(|output| &output.expr), f)
     }
 
     fn replace_children(

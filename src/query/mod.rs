@@ -11,7 +11,6 @@ mod job;
 mod over_rest;
 pub(crate) mod parameters;
 mod provider;
-mod rounds;
 mod statement;
 
 pub use exec::BigQueryQueryExec;

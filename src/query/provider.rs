@@ -150,12 +150,7 @@ impl TableProvider for BigQueryQueryTable {
         filters: &[Expr],
         limit: Option<usize>,
     ) -> DataFusionResult<Arc<dyn ExecutionPlan>> {
-        let defaults = session
-            .config_options()
-            .extensions
-            .get::<BigQueryOptions>()
-            .map(|defaults| defaults.raw().clone())
-            .unwrap_or_default();
+        let defaults = BigQueryOptions::of(session.config_options());
         let options = resolve(&self.context.options, &defaults)?;
         let pushdown = match options.scan.pushdown_filters {
             true => Pushdown::Filters,

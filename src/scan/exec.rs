@@ -25,14 +25,12 @@ use datafusion::physical_plan::{
 
 use super::dynamic::LateFilters;
 use super::execution::{Executions, Source};
+use super::explain::{self, short, write_list};
 use super::metrics::ScanMetrics;
 use super::prune;
 use super::spec::ReadSpec;
 use super::stream::PartitionReader;
 use crate::types::TableRef;
-
-/// Text in EXPLAIN is cut beyond this many characters.
-const EXPLAIN_TEXT: usize = 1_000;
 
 /// Reads a BigQuery table through the Storage Read API.
 ///
@@ -124,42 +122,15 @@ impl BigQueryScanExec {
     fn write(&self, f: &mut fmt::Formatter<'_>, separator: &str) -> fmt::Result {
         let spec = &self.spec;
         write!(f, "table={}", self.source.table)?;
-        write!(
-            f,
-            "{separator}selected_fields=[{}]",
-            short(&spec.selected_fields.join(", "))
-        )?;
+        write_list(f, separator, "selected_fields", &spec.selected_fields)?;
         let restriction = self.row_restriction();
         if !restriction.is_empty() {
             write!(f, "{separator}row_restriction={}", short(&restriction))?;
         }
-        if let Some(projector) = &spec.projector {
-            let expressions: Vec<_> = projector
-                .projection()
-                .iter()
-                .map(ToString::to_string)
-                .collect();
-            write!(
-                f,
-                "{separator}projection=[{}]",
-                short(&expressions.join(", "))
-            )?;
-        }
-        if !spec.local_filters.is_empty() {
-            write!(
-                f,
-                "{separator}local_filters=[{}]",
-                short(&spec.local_filters.join(", "))
-            )?;
-        }
+        write_list(f, separator, "projection", spec.outputs())?;
+        write_list(f, separator, "local_filters", &spec.local_filters)?;
         let awaited = self.late_filters.awaited_columns();
-        if !awaited.is_empty() {
-            write!(
-                f,
-                "{separator}late_filters=[{}]",
-                short(&awaited.join(", "))
-            )?;
-        }
+        write_list(f, separator, "late_filters", &awaited)?;
         if let Some(limit) = spec.limit {
             write!(f, "{separator}limit={limit}")?;
         }
@@ -170,23 +141,9 @@ impl BigQueryScanExec {
     }
 }
 
-/// `text` on one line, cut where it gets long.
-fn short(text: &str) -> String {
-    match text.char_indices().nth(EXPLAIN_TEXT) {
-        None => text.to_string(),
-        Some((end, _)) => format!("{}… ({} bytes)", &text[..end], text.len()),
-    }
-}
-
 impl DisplayAs for BigQueryScanExec {
     fn fmt_as(&self, t: DisplayFormatType, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match t {
-            DisplayFormatType::Default | DisplayFormatType::Verbose => {
-                f.write_str("BigQueryScanExec: ")?;
-                self.write(f, ", ")
-            }
-            DisplayFormatType::TreeRender => self.write(f, "\n"),
-        }
+        explain::node(t, f, self.name(), |f, separator| self.write(f, separator))
     }
 }
 
@@ -208,18 +165,9 @@ impl ExecutionPlan for BigQueryScanExec {
         f: &mut dyn FnMut(&Arc<dyn PhysicalExpr>) -> Result<TreeNodeRecursion>,
     ) -> Result<TreeNodeRecursion> {
         // A filter that nobody shows is not computed.
-        for filter in self.late_filters.shown() {
-            if f(filter)? == TreeNodeRecursion::Stop {
-                return Ok(TreeNodeRecursion::Stop);
-            }
-        }
-        let computed = self.spec.projector.iter();
-        for output in computed.flat_map(|projector| projector.projection().iter()) {
-            if f(&output.expr)? == TreeNodeRecursion::Stop {
-                return Ok(TreeNodeRecursion::Stop);
-            }
-        }
-        Ok(TreeNodeRecursion::Continue)
+        let shown = self.late_filters.shown();
+        let outputs = self.spec.outputs().map(|output| &output.expr);
+        explain::apply(shown.chain(outputs), f)
     }
 
     fn replace_children(

@@ -1,8 +1,4 @@
 //! One execution of a scan: its session and the streams still to be read.
-//!
-//! A plan may be executed more than once. Each time, every partition is
-//! executed once, so the n-th call for a partition belongs to the n-th
-//! execution; executions share nothing.
 
 use std::borrow::Cow;
 use std::collections::VecDeque;
@@ -18,6 +14,7 @@ use super::align::Alignment;
 use super::dynamic::{LateFilters, Waited, is_never};
 use super::metrics::{ScanMetrics, Totals};
 use super::read_ahead::Neighbours;
+use super::rounds::Rounds;
 use super::snapshot::Snapshot;
 use super::spec::ReadSpec;
 use crate::client::Client;
@@ -44,7 +41,7 @@ pub(crate) struct Source {
 /// The executions of one plan node.
 #[derive(Debug, Default)]
 pub(crate) struct Executions {
-    state: Mutex<ExecutionsState>,
+    rounds: Rounds<Execution>,
     sent: Arc<SentRestriction>,
 }
 
@@ -52,35 +49,12 @@ pub(crate) struct Executions {
 #[derive(Debug, Default)]
 struct SentRestriction(Mutex<Option<String>>);
 
-#[derive(Debug, Default)]
-struct ExecutionsState {
-    /// How often each partition was executed.
-    calls: Vec<usize>,
-    /// Executions that some partition has not joined yet, by their number.
-    open: VecDeque<(usize, Arc<Execution>)>,
-}
-
 impl Executions {
     /// The execution that the next call for `partition` of `partitions` belongs
     /// to.
     pub(crate) fn join(&self, partition: usize, partitions: usize) -> Arc<Execution> {
-        let mut state = self.state.lock();
-        state.calls.resize(partitions, 0);
-        let number = state.calls[partition];
-        state.calls[partition] += 1;
-        let found = state.open.iter().find(|(open, _)| *open == number);
-        let execution = match found {
-            Some((_, execution)) => Arc::clone(execution),
-            None => {
-                let execution = Arc::new(Execution::new(number, Arc::clone(&self.sent)));
-                state.open.push_back((number, Arc::clone(&execution)));
-                execution
-            }
-        };
-        // Joined by everyone: the streams alone keep it alive.
-        let done = state.calls.iter().copied().min().unwrap_or(0);
-        state.open.retain(|(open, _)| *open >= done);
-        execution
+        let begin = |number| Execution::new(number, Arc::clone(&self.sent));
+        self.rounds.join(partition, partitions, begin)
     }
 
     /// The restriction of the last session, if one was opened.

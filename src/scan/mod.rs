@@ -1,17 +1,19 @@
 //! Reading a table: what to ask for ([`spec`]), the plan node ([`exec`]), one
 //! execution of it with its session ([`execution`]) and one partition's share of
-//! the streams ([`stream`]), read ahead of the engine ([`read_ahead`]). Keys of joins come late, while the query runs
-//! ([`dynamic`]); which of them are waited for is decided over the whole plan
-//! ([`dynamic_plan`]).
+//! the streams ([`stream`]), read ahead of the engine ([`read_ahead`]). Keys of
+//! joins come late, while the query runs ([`dynamic`]); which of them are waited
+//! for is decided over the whole plan ([`dynamic_plan`]).
 
 mod align;
 mod dynamic;
 mod dynamic_plan;
 mod exec;
 mod execution;
+pub(crate) mod explain;
 mod metrics;
 mod prune;
 mod read_ahead;
+mod rounds;
 mod snapshot;
 mod spec;
 mod stream;
@@ -20,5 +22,6 @@ pub(crate) use dynamic_plan::SettleLateFilters;
 pub use exec::BigQueryScanExec;
 pub(crate) use execution::Source;
 pub(crate) use prune::absorb;
+pub(crate) use rounds::Rounds;
 pub(crate) use snapshot::{Snapshots, StatementId};
 pub(crate) use spec::{Pushdown, ReadSpec};

@@ -10,7 +10,7 @@ use datafusion::common::tree_node::{TreeNode, TreeNodeRecursion};
 use datafusion::common::{internal_err, plan_err};
 use datafusion::logical_expr::Expr;
 use datafusion::physical_expr::PhysicalExpr;
-use datafusion::physical_expr::projection::{Projector, update_expr};
+use datafusion::physical_expr::projection::{ProjectionExpr, Projector, update_expr};
 
 use crate::error::Error;
 use crate::filter::condition::Condition;
@@ -126,6 +126,12 @@ impl ReadSpec {
             Some(projector) => projector.project_batch(&batch),
             None => Ok(batch),
         }
+    }
+
+    /// What is computed from the columns; nothing where they are the plan's.
+    pub(crate) fn outputs(&self) -> impl Iterator<Item = &ProjectionExpr> {
+        let projector = self.projector.iter();
+        projector.flat_map(|projector| projector.projection().iter())
     }
 
     /// An expression over what the plan gets as one over the columns.

@@ -4,7 +4,7 @@ use std::fmt;
 use std::sync::Arc;
 
 use arrow::array::{ArrayRef, AsArray, BinaryArray, RecordBatch, UInt64Array};
-use arrow::datatypes::{DataType, Field, Schema, SchemaRef, UInt64Type};
+use arrow::datatypes::{DataType, Field, Schema, SchemaRef};
 use datafusion::common::tree_node::TreeNodeRecursion;
 use datafusion::common::{internal_datafusion_err, internal_err};
 use datafusion::error::{DataFusionError, Result};
@@ -95,10 +95,8 @@ impl BigQueryCommitExec {
 }
 
 fn prepared_schema() -> SchemaRef {
-    Arc::new(Schema::new(vec![
-        Field::new("rows", DataType::UInt64, false),
-        Field::new("committable", DataType::Binary, false),
-    ]))
+    let committable = Field::new("committable", DataType::Binary, false);
+    Arc::new(Schema::new(vec![committable]))
 }
 
 fn properties(schema: SchemaRef, partitions: usize) -> Arc<PlanProperties> {
@@ -219,10 +217,6 @@ async fn write(
 }
 
 fn batch_of(committables: &[Committable]) -> Result<RecordBatch> {
-    let rows: UInt64Array = committables
-        .iter()
-        .map(|committable| Some(committable.rows()))
-        .collect();
     let texts = committables
         .iter()
         .map(|committable| {
@@ -232,8 +226,10 @@ fn batch_of(committables: &[Committable]) -> Result<RecordBatch> {
         })
         .collect::<Result<Vec<_>>>()?;
     let texts = BinaryArray::from_iter_values(texts);
-    let columns: Vec<ArrayRef> = vec![Arc::new(rows), Arc::new(texts)];
-    Ok(RecordBatch::try_new(prepared_schema(), columns)?)
+    Ok(RecordBatch::try_new(
+        prepared_schema(),
+        vec![Arc::new(texts)],
+    )?)
 }
 
 impl DisplayAs for BigQueryCommitExec {
@@ -324,8 +320,7 @@ impl ExecutionPlan for BigQueryCommitExec {
 }
 
 fn committables_of(batch: &RecordBatch) -> Result<Vec<Committable>> {
-    debug_assert!(batch.column(0).as_primitive_opt::<UInt64Type>().is_some());
-    let texts = batch.column(1).as_binary::<i32>();
+    let texts = batch.column(0).as_binary::<i32>();
     texts
         .iter()
         .flatten()

@@ -112,10 +112,10 @@ fn cast_exactly(array: &ArrayRef, to: &DataType) -> Result<ArrayRef, (usize, &'s
         let lost = (0..array.len()).find(|at| !null(array, *at) && null(&cast, *at));
         return Err((lost.unwrap_or(0), NOT));
     }
-    if is_text(to) || !is_comparable(from) {
+    if to.is_string() || !is_comparable(from) {
         return Ok(cast);
     }
-    if is_text(from) {
+    if from.is_string() {
         let Some(most) = fraction_digits(to) else {
             return Ok(cast);
         };
@@ -131,13 +131,6 @@ fn cast_exactly(array: &ArrayRef, to: &DataType) -> Result<ArrayRef, (usize, &'s
         Some(at) => Err((at, CHANGED)),
         None => Ok(cast),
     }
-}
-
-fn is_text(data_type: &DataType) -> bool {
-    matches!(
-        data_type,
-        DataType::Utf8 | DataType::LargeUtf8 | DataType::Utf8View
-    )
 }
 
 /// Whether casting back and comparing tells something. Bytes and text hold what

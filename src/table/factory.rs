@@ -7,12 +7,12 @@ use datafusion::catalog::{Session, TableProvider, TableProviderFactory};
 use datafusion::error::Result as DataFusionResult;
 use datafusion::logical_expr::CreateExternalTable;
 
-use super::provider::{BigQueryTable, Origin, TableContext, defaults};
+use super::provider::{BigQueryTable, Origin, TableContext};
 use super::shared::Shared;
 use crate::client::rest::jobs::QueryParameters;
 use crate::error::{Error, Result};
 use crate::options::registry::{DATASET, PROJECT, SCAN_MATERIALIZE_VIEWS, SCAN_QUERY, TABLE};
-use crate::options::{Options, RawOptions};
+use crate::options::{BigQueryOptions, Options, RawOptions};
 use crate::query::{BigQueryQueryTable, QueryContext};
 use crate::types::{DatasetRef, TableRef};
 
@@ -35,7 +35,7 @@ impl BigQueryTableFactory {
     ) -> Result<Arc<dyn TableProvider>> {
         refuse_clauses(command)?;
         let own = RawOptions::from_pairs(&command.options)?;
-        let defaults = defaults(session);
+        let defaults = BigQueryOptions::of(session.config_options());
         if let Some(sql) = own.get(&SCAN_QUERY) {
             let sql = sql.to_string();
             return self.query(command, own, sql, &defaults).await;

@@ -77,13 +77,7 @@ impl Function {
         let said = self
             .arguments(arguments, context)
             .map_err(|error| error.context(self.name().to_string()))?;
-        let defaults = context
-            .context_provider()
-            .options()
-            .extensions
-            .get::<BigQueryOptions>()
-            .map(|defaults| defaults.raw().clone())
-            .unwrap_or_default();
+        let defaults = BigQueryOptions::of(context.context_provider().options());
         let opened = match self {
             Function::Query => query(shared, said, defaults),
             Function::Scan => scan(shared, said, defaults),

@@ -297,12 +297,6 @@ fn collate(field: &mut Field, collation: &str) {
 /// Whether a declared column can mean the live one. SQL has one spelling for
 /// several Arrow types, and its TIMESTAMP is in nanoseconds without a zone.
 fn agree(declared: &ArrowField, read_as: &ArrowField, live: &FieldType) -> bool {
-    let is_text = |data_type: &DataType| {
-        matches!(
-            data_type,
-            DataType::Utf8 | DataType::LargeUtf8 | DataType::Utf8View
-        )
-    };
     let is_binary = |data_type: &DataType| {
         matches!(
             data_type,
@@ -311,7 +305,7 @@ fn agree(declared: &ArrowField, read_as: &ArrowField, live: &FieldType) -> bool 
     };
     match (declared.data_type(), read_as.data_type()) {
         (from, to) if from.equals_datatype(to) => true,
-        (from, DataType::Utf8) => is_text(from),
+        (from, DataType::Utf8) => from.is_string(),
         (from, DataType::Binary) => is_binary(from),
         (from, DataType::Int64) => from.is_integer(),
         (from, DataType::Float64) => from.is_floating(),

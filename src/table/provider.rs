@@ -206,7 +206,7 @@ impl BigQueryTable {
 
     /// The options for a statement: the table's own before the session's.
     pub(super) fn options(&self, session: &dyn Session) -> Result<Options> {
-        let defaults = defaults(session);
+        let defaults = BigQueryOptions::of(session.config_options());
         let mut options = Options::resolve_over(&self.options, &defaults)?;
         self.version.apply(session, &mut options.scan)?;
         Ok(options)
@@ -283,16 +283,6 @@ impl BigQueryTable {
         };
         Ok(live)
     }
-}
-
-/// The session's defaults.
-pub(crate) fn defaults(session: &dyn Session) -> RawOptions {
-    session
-        .config_options()
-        .extensions
-        .get::<BigQueryOptions>()
-        .map(|defaults| defaults.raw().clone())
-        .unwrap_or_default()
 }
 
 /// The options by which a catalog reaches the service.

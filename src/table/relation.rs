@@ -90,13 +90,7 @@ impl BigQueryRelations {
         let Some(table) = provider.downcast_ref::<BigQueryTable>() else {
             return refuse(plan);
         };
-        let defaults = context
-            .context_provider()
-            .options()
-            .extensions
-            .get::<BigQueryOptions>()
-            .map(|defaults| defaults.raw().clone())
-            .unwrap_or_default();
+        let defaults = BigQueryOptions::of(context.context_provider().options());
         match table.named(version, &defaults)? {
             None => Ok(plan),
             Some(table) => {

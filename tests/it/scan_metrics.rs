@@ -7,7 +7,8 @@ use std::sync::{Arc, Mutex};
 use datafusion::prelude::SessionConfig;
 use tracing::field::{Field, Visit};
 use tracing::span::{Attributes, Id, Record};
-use tracing::{Event, Metadata, Subscriber};
+use tracing::subscriber::NoSubscriber;
+use tracing::{Dispatch, Event, Metadata, Subscriber};
 
 use crate::fake_read::{Act, FakeRead, rows, throttled};
 use crate::harness::{Server, metric, plan, run, text};
@@ -104,6 +105,10 @@ impl Subscriber for Events {
 #[tokio::test]
 async fn the_end_of_a_scan_is_an_event() {
     let events = Events::default();
+    // While a process has one subscriber, whoever meets an event first asks the
+    // subscriber of its own thread whether anybody wants it, and the answer stays.
+    // Tests on other threads have none; with a second subscriber all are asked.
+    let _second = Dispatch::new(NoSubscriber::default());
     let _subscribed = tracing::subscriber::set_default(events.clone());
     let server = Server::start(1 << 20).await;
     server.create_dataset("d").await;

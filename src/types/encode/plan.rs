@@ -345,7 +345,8 @@ impl Planner<'_> {
             }
             (FieldType::Json, DataType::Struct(_) | DataType::Map(..)) => {
                 if !self.is_json(path) {
-                    let hint = "name it in sink.json_field_paths to write it as JSON text";
+                    let hint = "a struct becomes JSON only where it is marked (FieldMarks), which this \
+                                version's SQL does not do: give the JSON as text";
                     self.refuse(path, from, field, hint);
                     return None;
                 }
@@ -365,7 +366,7 @@ impl Planner<'_> {
 
     /// Whether the marks of a column, if it has any, fit it.
     fn marked(&mut self, path: &str, from: &DataType, field: &Field) -> bool {
-        let text = is_text(from) || from == &DataType::Null;
+        let text = from.is_string() || from == &DataType::Null;
         let document = matches!(from, DataType::Struct(_) | DataType::Map(..));
         for (marks, option, wanted, fits) in [
             (
@@ -455,13 +456,6 @@ fn names(marks: &[String], path: &str) -> bool {
         .any(|mark| mark.to_lowercase() == path.to_lowercase())
 }
 
-fn is_text(data_type: &DataType) -> bool {
-    matches!(
-        data_type,
-        DataType::Utf8 | DataType::LargeUtf8 | DataType::Utf8View
-    )
-}
-
 fn is_date(data_type: &DataType) -> bool {
     matches!(data_type, DataType::Date32 | DataType::Date64)
 }
@@ -469,7 +463,7 @@ fn is_date(data_type: &DataType) -> bool {
 /// What becomes of values of one scalar type in a column of another.
 fn scalar(from: &DataType, to: &FieldType, format: RowFormat) -> Option<Value> {
     let null = from == &DataType::Null;
-    let text = null || is_text(from);
+    let text = null || from.is_string();
     let number = null || from.is_numeric();
     let civil = matches!(from, DataType::Timestamp(_, None)) || is_date(from);
     let instant = matches!(from, DataType::Timestamp(..)) || is_date(from);

@@ -44,7 +44,7 @@ pub(super) fn check(data_type: &DataType) -> Result<(), String> {
         }
         DataType::Map(entries, _) => match entries.data_type() {
             DataType::Struct(fields) if fields.len() == 2 => {
-                if !is_text(plain_type(fields[0].data_type())) {
+                if !plain_type(fields[0].data_type()).is_string() {
                     return Err("a map without string keys has no JSON form".to_string());
                 }
                 check(fields[1].data_type())
@@ -56,13 +56,6 @@ pub(super) fn check(data_type: &DataType) -> Result<(), String> {
         )),
         other => lists::element(other).map_or(Ok(()), |item| check(item.data_type())),
     }
-}
-
-fn is_text(data_type: &DataType) -> bool {
-    matches!(
-        data_type,
-        DataType::Utf8 | DataType::LargeUtf8 | DataType::Utf8View
-    )
 }
 
 /// One JSON text for each struct or map; NULL stays NULL.

@@ -78,7 +78,7 @@ impl Destination {
             }
             Some(table) => {
                 let meta = table.meta();
-                self.check_kind(&meta)?;
+                meta.takes_rows(&self.target.table)?;
                 self.layout.check_same(&meta, self.write)?;
                 self.target.partition_of(&meta)?;
                 if self.write == WriteDisposition::Empty && table.snapshot().rows() > 0 {
@@ -105,19 +105,6 @@ impl Destination {
             "Schema update options should only be specified with WRITE_APPEND disposition, or \
              with WRITE_TRUNCATE disposition on a table partition.",
         ))
-    }
-
-    fn check_kind(&self, meta: &TableMeta) -> Result<()> {
-        let kind = match meta.kind {
-            TableKind::Table => return Ok(()),
-            TableKind::View(_) => "VIEW",
-            TableKind::MaterializedView(_) => "MATERIALIZED_VIEW",
-            TableKind::External => "EXTERNAL",
-        };
-        Err(ServiceError::invalid(format!(
-            "{} is not allowed for this operation because it is currently a {kind}.",
-            self.target.table
-        )))
     }
 
     /// The schema of the destination while it lasts: rows without a schema of their
@@ -160,7 +147,7 @@ impl Destination {
             });
         };
         let old = existing.meta();
-        self.check_kind(&old)?;
+        old.takes_rows(&self.target.table)?;
         self.layout.check_same(&old, self.write)?;
         let mut meta = (*old).clone();
         if self.write == WriteDisposition::Truncate && self.target.partition.is_none() {

@@ -154,7 +154,7 @@ pub(super) async fn insert_all(
         template = from_template(&service, &template, &target.table)?;
     }
     let table = template;
-    writable(table.reference(), &table.meta())?;
+    table.meta().takes_rows(table.reference())?;
     let defaults = defaults(&service, &table.meta().schema, &request.rows).await?;
     let done =
         tokio::task::spawn_blocking(move || insert(&service, &table, &target, &request, defaults))
@@ -163,21 +163,9 @@ pub(super) async fn insert_all(
     Ok(answer::json(&done?))
 }
 
-fn writable(reference: &TableRef, meta: &TableMeta) -> Result<()> {
-    let kind = match meta.kind {
-        TableKind::Table => return Ok(()),
-        TableKind::View(_) => "VIEW",
-        TableKind::MaterializedView(_) => "MATERIALIZED_VIEW",
-        TableKind::External => "EXTERNAL",
-    };
-    Err(ServiceError::invalid(format!(
-        "{reference} is not allowed for this operation because it is currently a {kind}."
-    )))
-}
-
 /// The table of a template, made with the template's columns if it is new.
 fn from_template(service: &Service, template: &Table, reference: &TableRef) -> Result<Arc<Table>> {
-    writable(template.reference(), &template.meta())?;
+    template.meta().takes_rows(template.reference())?;
     service.store.commit(|state| {
         if state.table(reference).is_some() {
             return Ok((Vec::new(), ()));

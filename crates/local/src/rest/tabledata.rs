@@ -142,14 +142,12 @@ pub(super) fn write_from(
 
 /// Refuses relations that hold no rows of their own.
 fn readable(reference: &TableRef, meta: &TableMeta) -> Result<()> {
-    let kind = match meta.kind {
-        TableKind::Table => return Ok(()),
-        TableKind::View(_) => "VIEW",
-        TableKind::MaterializedView(_) => "MATERIALIZED_VIEW",
-        TableKind::External => "EXTERNAL",
-    };
+    if meta.kind == TableKind::Table {
+        return Ok(());
+    }
     Err(ServiceError::invalid(format!(
-        "Cannot list a table of type {kind}. ({reference})"
+        "Cannot list a table of type {}. ({reference})",
+        meta.kind.name()
     )))
 }
 

@@ -14,7 +14,7 @@ use super::dataset::{Dataset, fresh_etag};
 use super::disk::{LifeImage, StoredSegment, TableImage};
 use super::reference::TableRef;
 use super::segment::Segment;
-use crate::error::Result;
+use crate::error::{Result, ServiceError};
 use crate::schema::{TableSchema, adapt_batch, arrow_schema};
 
 /// What kind of relation a table resource is.
@@ -111,7 +111,30 @@ pub struct TableMeta {
     pub extra: Map<String, Value>,
 }
 
+impl TableKind {
+    /// What the service calls it.
+    pub fn name(&self) -> &'static str {
+        match self {
+            TableKind::Table => "TABLE",
+            TableKind::View(_) => "VIEW",
+            TableKind::MaterializedView(_) => "MATERIALIZED_VIEW",
+            TableKind::External => "EXTERNAL",
+        }
+    }
+}
+
 impl TableMeta {
+    /// Refuses relations that hold no rows of their own as something to write to.
+    pub fn takes_rows(&self, reference: &TableRef) -> Result<()> {
+        if self.kind == TableKind::Table {
+            return Ok(());
+        }
+        Err(ServiceError::invalid(format!(
+            "{reference} is not allowed for this operation because it is currently a {}.",
+            self.kind.name()
+        )))
+    }
+
     /// A relation of `schema` in `dataset`, created at `now` (milliseconds) with
     /// the dataset's location and default expirations, and nothing else.
     pub fn new(dataset: &Dataset, kind: TableKind, schema: Arc<TableSchema>, now: i64) -> Self {
@@ -404,8 +427,10 @@ impl Table {
     /// answers those; does nothing when they are not there any more.
     pub(super) fn compact(&self, ids: &[u64], id: u64, segment: Arc<Segment>) -> Vec<Arc<Segment>> {
         let mut rows = self.rows.write();
+        // Whoever made the change has seen the run live under the writer's lock.
+        // A segment that was never in the state is not released from it.
         let Some(run) = rows.run(ids) else {
-            return vec![segment];
+            return Vec::new();
         };
         let at = run.start;
         let gone: Vec<Life> = rows.segments.drain(run).collect();

@@ -524,7 +524,7 @@ fn marks_that_do_not_fit() {
     let map = DataType::Map(Arc::new(ArrowField::new("entries", entries, false)), false);
     let json = || nullable("c", FieldType::Json);
     for (from, field, paths, why) in [
-        (structs.clone(), json(), vec![], "sink.json_field_paths"),
+        (structs.clone(), json(), vec![], "give the JSON as text"),
         (
             structs.clone(),
             nullable(

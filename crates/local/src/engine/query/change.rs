@@ -124,22 +124,9 @@ pub(super) fn update(
     let (table, meta) = writable(env, path)?;
     let snapshot = env.snapshot(&table);
     env.note_target(&snapshot);
-    let target = Target {
-        snapshot: snapshot.clone(),
-        schema: &snapshot.schema,
-        required: meta.required_filter(table.reference()),
-        ingestion: meta.ingestion_partition(0).is_some(),
-        path,
-        alias,
-    };
+    let target = Target::new(table.reference(), &meta, snapshot.clone(), path, alias);
     let plan = analyzer.update_rows(&target, set, from, filter)?;
-    let mut changed = Changed {
-        statement_type: "UPDATE",
-        target: table.reference().clone(),
-        inserted: 0,
-        updated: 0,
-        deleted: 0,
-    };
+    let mut changed = Changed::nothing("UPDATE", table.reference());
     if env.dry_run {
         planned(&env.context, &plan.plan)?;
         return Ok(changed);
@@ -164,22 +151,9 @@ pub(super) fn delete(
     let (table, meta) = writable(env, path)?;
     let snapshot = env.snapshot(&table);
     env.note_target(&snapshot);
-    let target = Target {
-        snapshot: snapshot.clone(),
-        schema: &snapshot.schema,
-        required: meta.required_filter(table.reference()),
-        ingestion: meta.ingestion_partition(0).is_some(),
-        path,
-        alias,
-    };
+    let target = Target::new(table.reference(), &meta, snapshot.clone(), path, alias);
     let (plan, row) = analyzer.delete_rows(&target, filter)?;
-    let mut changed = Changed {
-        statement_type: "DELETE",
-        target: table.reference().clone(),
-        inserted: 0,
-        updated: 0,
-        deleted: 0,
-    };
+    let mut changed = Changed::nothing("DELETE", table.reference());
     if env.dry_run {
         planned(&env.context, &plan)?;
         return Ok(changed);
@@ -197,11 +171,8 @@ pub(super) fn truncate(env: &Env, path: &Path) -> Result<Changed> {
     let (table, meta) = writable(env, path)?;
     let snapshot = env.snapshot(&table);
     let changed = Changed {
-        statement_type: "TRUNCATE_TABLE",
-        target: table.reference().clone(),
-        inserted: 0,
-        updated: 0,
         deleted: snapshot.rows() as u64,
+        ..Changed::nothing("TRUNCATE_TABLE", table.reference())
     };
     env.change_rows(
         &table,

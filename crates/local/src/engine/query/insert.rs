@@ -25,6 +25,19 @@ pub(super) struct Changed {
     pub(super) deleted: u64,
 }
 
+impl Changed {
+    /// A statement on `target` that has changed nothing yet.
+    pub(super) fn nothing(statement_type: &'static str, target: &TableRef) -> Self {
+        Self {
+            statement_type,
+            target: target.clone(),
+            inserted: 0,
+            updated: 0,
+            deleted: 0,
+        }
+    }
+}
+
 /// A table that rows may be written to.
 pub(super) fn writable(env: &Env, path: &Path) -> Result<(Arc<Table>, Arc<TableMeta>)> {
     let reference = env.table_ref(path)?;
@@ -243,11 +256,8 @@ pub(super) fn insert(
         out.push(batch)
     })?;
     let changed = Changed {
-        statement_type: "INSERT",
-        target: table.reference().clone(),
         inserted: out.rows(),
-        updated: 0,
-        deleted: 0,
+        ..Changed::nothing("INSERT", table.reference())
     };
     let change = RowChange::Append(out.finish()?);
     env.change_rows(&table, &meta, 0, change, &changed)?;

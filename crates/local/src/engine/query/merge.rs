@@ -28,23 +28,16 @@ pub(super) fn merge(env: &Env, analyzer: &Analyzer<'_>, merge: &Merge<'_>) -> Re
     let (table, meta) = writable(env, merge.target)?;
     let snapshot = env.snapshot(&table);
     env.note_target(&snapshot);
-    let target = Target {
-        snapshot: snapshot.clone(),
-        schema: &snapshot.schema,
-        required: meta.required_filter(table.reference()),
-        ingestion: meta.ingestion_partition(0).is_some(),
-        path: merge.target,
-        alias: merge.alias,
-    };
+    let target = Target::new(
+        table.reference(),
+        &meta,
+        snapshot.clone(),
+        merge.target,
+        merge.alias,
+    );
     let mut joined = analyzer.merge_rows(&target, merge.source, merge.on, merge.clauses)?;
     analyzer.keep_merge_columns(&mut joined, merge.clauses, &target)?;
-    let mut changed = Changed {
-        statement_type: "MERGE",
-        target: table.reference().clone(),
-        inserted: 0,
-        updated: 0,
-        deleted: 0,
-    };
+    let mut changed = Changed::nothing("MERGE", table.reference());
     let batches = if env.dry_run {
         planned(&env.context, &joined.plan)?;
         Vec::new()

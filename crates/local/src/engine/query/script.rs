@@ -113,18 +113,24 @@ impl Runner {
         Analyzer::new(&self.env, &self.sql)
     }
 
+    /// Counts a statement, and refuses it when the script has to end.
+    fn step(&mut self) -> Result<()> {
+        if cancellation(&self.env.context).is_cancelled() {
+            return Err(stopped());
+        }
+        self.steps += 1;
+        if self.steps > MAX_STEPS {
+            return Err(ServiceError::invalid_query(format!(
+                "The script ran more than {MAX_STEPS} statements"
+            )));
+        }
+        Ok(())
+    }
+
     /// Runs statements in order, in the block that is open.
     pub(super) fn block(&mut self, statements: &[Statement]) -> Result<Flow> {
         for statement in statements {
-            if cancellation(&self.env.context).is_cancelled() {
-                return Err(stopped());
-            }
-            self.steps += 1;
-            if self.steps > MAX_STEPS {
-                return Err(ServiceError::invalid_query(format!(
-                    "The script ran more than {MAX_STEPS} statements"
-                )));
-            }
+            self.step()?;
             match self.statement(statement)? {
                 Flow::Next => {}
                 other => return Ok(other),
@@ -419,15 +425,7 @@ impl Runner {
         stop: &mut dyn FnMut(&mut Self) -> Result<bool>,
     ) -> Result<Flow> {
         loop {
-            if cancellation(&self.env.context).is_cancelled() {
-                return Err(stopped());
-            }
-            self.steps += 1;
-            if self.steps > MAX_STEPS {
-                return Err(ServiceError::invalid_query(format!(
-                    "The script ran more than {MAX_STEPS} statements"
-                )));
-            }
+            self.step()?;
             if !before(self)? {
                 return Ok(Flow::Next);
             }

@@ -290,15 +290,6 @@ pub(in crate::rest) fn check_update(old: &TableMeta, new: &TableMeta) -> Result<
     Ok(())
 }
 
-fn type_name(kind: &TableKind) -> &'static str {
-    match kind {
-        TableKind::Table => "TABLE",
-        TableKind::View(_) => "VIEW",
-        TableKind::MaterializedView(_) => "MATERIALIZED_VIEW",
-        TableKind::External => "EXTERNAL",
-    }
-}
-
 /// How much of a table `tables.get` answers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(in crate::rest) enum Detail {
@@ -328,7 +319,7 @@ pub(in crate::rest) fn full(service: &Service, table: &Table, detail: Detail) ->
         )),
     );
     put("tableReference", json!(reference));
-    put("type", json!(type_name(&meta.kind)));
+    put("type", json!(meta.kind.name()));
     put("location", json!(meta.location));
     put("creationTime", json!(meta.creation_time.to_string()));
     let changed = meta.last_modified_time.max(table.changed() / 1000);
@@ -371,7 +362,7 @@ pub(in crate::rest) fn item(table: &Arc<Table>) -> Value {
     put("kind", json!("bigquery#table"));
     put("id", json!(reference.to_string()));
     put("tableReference", json!(reference));
-    put("type", json!(type_name(&meta.kind)));
+    put("type", json!(meta.kind.name()));
     put("creationTime", json!(meta.creation_time.to_string()));
     if let Some(name) = meta.extra.get("friendlyName") {
         put("friendlyName", name.clone());

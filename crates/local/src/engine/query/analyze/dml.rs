@@ -25,8 +25,8 @@ use super::query::built;
 use super::scope::{Col, Ctx, Range, Rel, Scope, Typed, column};
 use super::{Analyzer, nested};
 use crate::error::{Result, ServiceError};
-use crate::schema::{Field, TableSchema};
-use crate::store::{RequiredFilter, Snapshot};
+use crate::schema::Field;
+use crate::store::{RequiredFilter, Snapshot, TableMeta, TableRef};
 
 /// Rows of the target and new values of some of its columns.
 pub(in crate::engine::query) struct Assigned {
@@ -40,7 +40,6 @@ pub(in crate::engine::query) struct Assigned {
 /// The target of a statement.
 pub(in crate::engine::query) struct Target<'t> {
     pub(in crate::engine::query) snapshot: Snapshot,
-    pub(in crate::engine::query) schema: &'t TableSchema,
     /// The filter that the table must be read with.
     pub(in crate::engine::query) required: Option<RequiredFilter<'t>>,
     /// Whether the table is partitioned by ingestion time.
@@ -49,7 +48,23 @@ pub(in crate::engine::query) struct Target<'t> {
     pub(in crate::engine::query) alias: Option<&'t Ident>,
 }
 
-impl Target<'_> {
+impl<'t> Target<'t> {
+    pub(in crate::engine::query) fn new(
+        table: &TableRef,
+        meta: &'t TableMeta,
+        snapshot: Snapshot,
+        path: &'t Path,
+        alias: Option<&'t Ident>,
+    ) -> Self {
+        Self {
+            snapshot,
+            required: meta.required_filter(table),
+            ingestion: meta.ingestion_partition(0).is_some(),
+            path,
+            alias,
+        }
+    }
+
     fn name(&self) -> String {
         match (self.alias, self.path.last()) {
             (Some(alias), _) => alias.name.clone(),
@@ -90,7 +105,7 @@ impl Analyzer<'_> {
         let (rel, row) = self.target(target.snapshot.clone(), required, target.ingestion)?;
         let mut columns = rel.columns;
         let pseudo = if target.ingestion {
-            columns.split_off(target.schema.fields.len())
+            columns.split_off(target.snapshot.schema.fields.len())
         } else {
             Vec::new()
         };
@@ -172,11 +187,11 @@ impl Analyzer<'_> {
             let mut names: &[Ident] = &assignment.path;
             if names.len() > 1
                 && names[0].is(&target.name())
-                && target.schema.index_of(&names[0].name).is_none()
+                && target.snapshot.schema.index_of(&names[0].name).is_none()
             {
                 names = &names[1..];
             }
-            let Some(position) = target.schema.index_of(&names[0].name) else {
+            let Some(position) = target.snapshot.schema.index_of(&names[0].name) else {
                 return Err(self.unrecognized(&names[0]));
             };
             let path: Vec<String> = names.iter().map(|n| n.name.to_ascii_lowercase()).collect();
@@ -190,7 +205,7 @@ impl Analyzer<'_> {
                 ));
             }
             paths.push(path);
-            let field = &target.schema.fields[position];
+            let field = &target.snapshot.schema.fields[position];
             let leaf = self.nested_field(field, &names[1..])?;
             let value = match &assignment.value {
                 InsertValue::Default if names.len() > 1 => {
@@ -587,7 +602,7 @@ impl Analyzer<'_> {
     ) -> Result<Rel> {
         let plan = self.clause_rows(joined, batches, index)?;
         let ctx = Ctx::new(&joined.source, None, "MERGE INSERT clause");
-        let schema = target.schema;
+        let schema = &target.snapshot.schema;
         let mut given: Vec<(usize, Typed)> = Vec::new();
         match &clause.action {
             MergeAction::Insert { columns, values } => {

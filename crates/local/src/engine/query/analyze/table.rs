@@ -149,20 +149,7 @@ impl Analyzer<'_> {
             alias,
             ..Default::default()
         };
-        for (i, field) in snapshot.schema.fields.iter().enumerate() {
-            let col = Col {
-                name: Some(field.name.clone()),
-                id: self.env.id(),
-                ty: SqlType::of_column(field),
-                fold_case: field.collation.as_deref() == Some("und:ci"),
-            };
-            columns.push(ScanColumn {
-                id: col.id.clone(),
-                sql_type: col.ty.clone(),
-                source: ScanSource::Column(i),
-            });
-            range.columns.push(col);
-        }
+        self.stored(&snapshot, &mut columns, &mut range.columns);
         let pseudo = |name: &str, ty: SqlType| Col {
             name: Some(name.to_string()),
             id: self.env.id(),
@@ -347,20 +334,8 @@ impl Analyzer<'_> {
         })
     }
 
-    /// A table as the target of DML: its rows, their numbers, and its names.
-    pub(in crate::engine::query) fn target(
-        &self,
-        snapshot: Snapshot,
-        required: Option<RequiredFilter<'_>>,
-        ingestion: bool,
-    ) -> Result<(Rel, String)> {
-        let number = self.env.id();
-        let mut columns = vec![ScanColumn {
-            id: number.clone(),
-            sql_type: SqlType::Int64,
-            source: ScanSource::RowNumber,
-        }];
-        let mut cols = Vec::new();
+    /// The columns that a table's rows have, with new ids.
+    fn stored(&self, snapshot: &Snapshot, columns: &mut Vec<ScanColumn>, cols: &mut Vec<Col>) {
         for (i, field) in snapshot.schema.fields.iter().enumerate() {
             let col = Col {
                 name: Some(field.name.clone()),
@@ -375,6 +350,23 @@ impl Analyzer<'_> {
             });
             cols.push(col);
         }
+    }
+
+    /// A table as the target of DML: its rows, their numbers, and its names.
+    pub(in crate::engine::query) fn target(
+        &self,
+        snapshot: Snapshot,
+        required: Option<RequiredFilter<'_>>,
+        ingestion: bool,
+    ) -> Result<(Rel, String)> {
+        let number = self.env.id();
+        let mut columns = vec![ScanColumn {
+            id: number.clone(),
+            sql_type: SqlType::Int64,
+            source: ScanSource::RowNumber,
+        }];
+        let mut cols = Vec::new();
+        self.stored(&snapshot, &mut columns, &mut cols);
         if ingestion {
             let col = Col {
                 name: Some("_PARTITIONTIME".into()),

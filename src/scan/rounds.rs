@@ -1,7 +1,8 @@
 //! Which calls for a node's partitions belong together.
 //!
 //! A plan may be executed more than once. Each time, every partition is
-//! executed once, so the n-th call for a partition belongs to the n-th round.
+//! executed once, so the n-th call for a partition belongs to the n-th round; rounds
+//! share nothing.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -10,7 +11,7 @@ use parking_lot::Mutex;
 
 /// The rounds of one plan node.
 #[derive(Debug)]
-pub(super) struct Rounds<T> {
+pub(crate) struct Rounds<T> {
     state: Mutex<State<T>>,
 }
 
@@ -36,7 +37,7 @@ impl<T> Default for Rounds<T> {
 impl<T> Rounds<T> {
     /// The round that the next call for `partition` of `partitions` belongs to,
     /// begun with its number if this is its first.
-    pub(super) fn join(
+    pub(crate) fn join(
         &self,
         partition: usize,
         partitions: usize,
