@@ -5,7 +5,8 @@ use std::sync::Arc;
 use arrow::datatypes::SchemaRef;
 
 use super::failure::FailureHandler;
-use super::protocol::{BigQuerySink, SinkTarget};
+use super::protocol::BigQuerySink;
+use super::writer::{Destination, SinkShared};
 use crate::client::Client;
 use crate::client::rest::model::TableKind;
 use crate::error::{Error, ErrorKind, Result};
@@ -89,16 +90,20 @@ impl BigQuerySinkBuilder {
         };
         let encoder = RowEncoder::plan(&schema, columns, format, &FieldMarks::default())
             .map_err(|error| error.with_context(format!("writing table {}", self.table)))?;
-        Ok(BigQuerySink(Arc::new(SinkTarget {
-            failures: FailureHandler::new(self.table.clone(), self.options.failure.clone()),
-            client: self.client,
-            table: self.table,
-            options: self.options,
-            encoder,
-            schema,
-            defaulted,
-            null,
-        })))
+        Ok(BigQuerySink {
+            shared: Arc::new(SinkShared {
+                failures: FailureHandler::new(self.options.failure.clone()),
+                client: self.client,
+                options: self.options,
+                schema,
+            }),
+            destination: Arc::new(Destination {
+                table: self.table,
+                encoder,
+                defaulted,
+                null,
+            }),
+        })
     }
 }
 

@@ -6,11 +6,13 @@ use std::sync::atomic::Ordering;
 
 use arrow::array::RecordBatch;
 use arrow::compute::concat_batches;
+use async_trait::async_trait;
 
 use super::batch::{Cut, Origin};
 use super::failure::FailedRow;
 use super::metrics::SinkCounters;
-use super::protocol::{Committable, SinkTarget};
+use super::protocol::{Committable, WriterState};
+use super::writer::{Destination, SinkShared, TableWriter, explain};
 use crate::client::write::WriterSchema;
 use crate::client::write::default::{DefaultStream, DefaultStreamTarget, Settled};
 use crate::error::{Error, ErrorKind, Result};
@@ -23,7 +25,8 @@ const ROWS_TOGETHER: usize = 4_096;
 /// the service acknowledges them, which is at the latest when a flush returns.
 #[derive(Debug)]
 pub(super) struct DefaultWriter {
-    target: Arc<SinkTarget>,
+    shared: Arc<SinkShared>,
+    destination: Arc<Destination>,
     subtask: usize,
     /// Opened for the first rows: a writer without rows asks nothing of the service.
     stream: Option<DefaultStream<Origin>>,
@@ -35,21 +38,18 @@ pub(super) struct DefaultWriter {
     /// Rows that a commit has not counted yet.
     uncommitted: u64,
     counters: Arc<SinkCounters>,
-    failed: bool,
-}
-
-impl std::fmt::Debug for SinkTarget {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("SinkTarget")
-            .field("table", &self.table)
-            .finish_non_exhaustive()
-    }
 }
 
 impl DefaultWriter {
-    pub(super) fn new(target: Arc<SinkTarget>, subtask: usize) -> Self {
+    pub(super) fn new(
+        shared: Arc<SinkShared>,
+        destination: Arc<Destination>,
+        subtask: usize,
+        counters: Arc<SinkCounters>,
+    ) -> Self {
         Self {
-            target,
+            shared,
+            destination,
             subtask,
             stream: None,
             held: Vec::new(),
@@ -57,23 +57,20 @@ impl DefaultWriter {
             held_bytes: 0,
             next_row: 1,
             uncommitted: 0,
-            counters: Arc::default(),
-            failed: false,
+            counters,
         }
     }
+}
 
-    pub(super) fn counters(&self) -> &Arc<SinkCounters> {
-        &self.counters
-    }
-
-    pub(super) async fn write(&mut self, batch: RecordBatch) -> Result<()> {
-        self.check()?;
+#[async_trait]
+impl TableWriter for DefaultWriter {
+    async fn write(&mut self, batch: RecordBatch) -> Result<()> {
         self.held_rows += batch.num_rows();
         self.held_bytes += batch.get_array_memory_size();
         if batch.num_rows() > 0 {
             self.held.push(batch);
         }
-        let target = self.target.options.default_stream.max_append_request_bytes;
+        let target = self.shared.options.default_stream.max_append_request_bytes;
         if self.held_rows >= ROWS_TOGETHER || self.held_bytes >= target {
             let outcome = self.send_held().await;
             return self.outcome(outcome).await;
@@ -81,36 +78,32 @@ impl DefaultWriter {
         Ok(())
     }
 
-    pub(super) async fn flush(&mut self) -> Result<()> {
-        self.check()?;
+    async fn flush(&mut self) -> Result<()> {
         let outcome = self.drain().await;
         self.outcome(outcome).await
     }
 
-    pub(super) async fn prepare_commit(&mut self) -> Result<Vec<Committable>> {
+    async fn prepare_commit(&mut self) -> Result<Vec<Committable>> {
         self.flush().await?;
-        let rows = std::mem::take(&mut self.uncommitted);
-        Ok(vec![Committable::StorageApiAtLeastOnceV1 { rows }])
+        Ok(match std::mem::take(&mut self.uncommitted) {
+            0 => Vec::new(),
+            rows => vec![Committable::StorageApiAtLeastOnceV1 { rows }],
+        })
     }
 
-    fn check(&self) -> Result<()> {
-        if self.failed {
-            return Err(Error::new(
-                ErrorKind::FailedPrecondition,
-                format!("a write to table {} has failed before", self.target.table),
-            ));
-        }
-        Ok(())
+    fn snapshot(&self) -> WriterState {
+        WriterState::StorageApiAtLeastOnceV1 {}
     }
+}
 
+impl DefaultWriter {
     async fn outcome(&mut self, outcome: Result<()>) -> Result<()> {
         let Err(error) = outcome else {
             return Ok(());
         };
-        self.failed = true;
         // Nothing more is to be written.
         self.stream = None;
-        Err(explain(&self.target, error).await)
+        Err(explain(&self.shared.client, &self.destination.table, error).await)
     }
 
     /// Sends everything and waits for the answers.
@@ -129,7 +122,7 @@ impl DefaultWriter {
         let batch = match held.as_slice() {
             [] => return Ok(()),
             [only] => only.clone(),
-            several => concat_batches(&self.target.schema, several).map_err(|error| {
+            several => concat_batches(&self.shared.schema, several).map_err(|error| {
                 Error::new(
                     ErrorKind::InvalidArgument,
                     format!("batches of a write differ in their schemas: {error}"),
@@ -139,17 +132,17 @@ impl DefaultWriter {
         drop(held);
         let first_row = self.next_row;
         self.next_row += u64::try_from(batch.num_rows()).unwrap_or(u64::MAX);
-        let encoded = self.target.encoder.encode(&batch)?;
-        let target = self.target.options.default_stream.max_append_request_bytes;
+        let encoded = self.destination.encoder.encode(&batch)?;
+        let target = self.shared.options.default_stream.max_append_request_bytes;
         let overhead = self.stream().overhead();
         let cut = Cut::new(encoded, first_row, target, overhead)?;
-        self.handle(&cut.failed)?;
+        self.handle(&cut.failed).await?;
         for (origin, rows) in cut.ready {
             while !self.stream().has_room(rows.bytes()) {
                 self.settle_one().await?;
             }
             while let Some(settled) = self.stream().try_settled()? {
-                self.settle(settled)?;
+                self.settle(settled).await?;
             }
             self.stream().send(origin, rows);
         }
@@ -158,18 +151,18 @@ impl DefaultWriter {
 
     fn stream(&mut self) -> &mut DefaultStream<Origin> {
         self.stream.get_or_insert_with(|| {
-            let target = &self.target;
-            let encoder = &target.encoder;
-            target.client.default_stream(
+            let destination = &self.destination;
+            let encoder = &destination.encoder;
+            self.shared.client.default_stream(
                 DefaultStreamTarget {
-                    table: target.table.clone(),
+                    table: destination.table.clone(),
                     schema: WriterSchema {
                         format: encoder.format(),
                         bytes: encoder.writer_schema().clone(),
                     },
-                    defaulted: target.defaulted.clone(),
+                    defaulted: destination.defaulted.clone(),
                 },
-                &target.options.default_stream,
+                &self.shared.options.default_stream,
                 Arc::clone(&self.counters.wire),
             )
         })
@@ -177,10 +170,10 @@ impl DefaultWriter {
 
     async fn settle_one(&mut self) -> Result<()> {
         let settled = self.stream().settled().await?;
-        self.settle(settled)
+        self.settle(settled).await
     }
 
-    fn settle(&mut self, settled: Settled<Origin>) -> Result<()> {
+    async fn settle(&mut self, settled: Settled<Origin>) -> Result<()> {
         match settled {
             Settled::Written { rows, .. } => {
                 self.uncommitted += u64::try_from(rows).unwrap_or(u64::MAX);
@@ -197,7 +190,7 @@ impl DefaultWriter {
                         message: wrong.message.clone(),
                     })
                     .collect();
-                self.handle(&failed)?;
+                self.handle(&failed).await?;
                 let wrong: BTreeSet<_> = wrong.into_iter().map(|wrong| wrong.row).collect();
                 for (origin, rows) in origin.without(&wrong)? {
                     // They had room before.
@@ -208,35 +201,13 @@ impl DefaultWriter {
         }
     }
 
-    fn handle(&self, failed: &[FailedRow]) -> Result<()> {
-        self.target.failures.handle(self.subtask, failed)?;
+    async fn handle(&self, failed: &[FailedRow]) -> Result<()> {
+        let failures = &self.shared.failures;
+        failures
+            .handle(&self.destination.table, self.subtask, failed)
+            .await?;
         let more = u64::try_from(failed.len()).unwrap_or(u64::MAX);
         self.counters.skipped.fetch_add(more, Ordering::Relaxed);
         Ok(())
-    }
-}
-
-/// The error with the table, and with what to do where that is known.
-///
-/// The service says PERMISSION_DENIED of a table that does not exist; `tables.get`
-/// tells the two apart.
-async fn explain(target: &SinkTarget, error: Error) -> Error {
-    let table = &target.table;
-    if error.kind() != ErrorKind::PermissionDenied {
-        return error.with_context(format!("writing table {table}"));
-    }
-    let told = error.message();
-    match target.client.get_table(table).await {
-        Err(missing) if missing.kind() == ErrorKind::NotFound => Error::new(
-            ErrorKind::NotFound,
-            format!("table {table} does not exist any more: rows cannot be written to it"),
-        ),
-        _ => Error::new(
-            ErrorKind::PermissionDenied,
-            format!(
-                "rows cannot be written to table {table} ({told}): the caller needs \
-                 bigquery.tables.updateData on it (role roles/bigquery.dataEditor)"
-            ),
-        ),
     }
 }

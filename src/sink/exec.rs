@@ -55,19 +55,20 @@ impl BigQueryWriteExec {
     }
 
     fn write(&self, f: &mut fmt::Formatter<'_>, separator: &str) -> fmt::Result {
-        let target = &self.sink.0;
+        let destination = &self.sink.destination;
         write!(
             f,
             "table={}{separator}write_method={}{separator}columns=[{}]",
-            target.table,
-            target.options.write_method.name(),
-            target.encoder.columns().join(", ")
+            destination.table,
+            self.sink.write_method().name(),
+            destination.encoder.columns().join(", ")
         )?;
-        if !target.null.is_empty() {
-            write!(f, "{separator}null=[{}]", target.null.join(", "))?;
+        let (null, defaulted) = (&destination.null, &destination.defaulted);
+        if !null.is_empty() {
+            write!(f, "{separator}null=[{}]", null.join(", "))?;
         }
-        if !target.defaulted.is_empty() {
-            write!(f, "{separator}default=[{}]", target.defaulted.join(", "))?;
+        if !defaulted.is_empty() {
+            write!(f, "{separator}default=[{}]", defaulted.join(", "))?;
         }
         Ok(())
     }

@@ -29,27 +29,30 @@ pub(crate) struct FailedRow {
 /// The rule for all writers of a sink.
 #[derive(Debug)]
 pub(crate) struct FailureHandler {
-    table: TableRef,
     options: FailureOptions,
     /// Rows left out so far, by all writers.
     dropped: AtomicU64,
 }
 
 impl FailureHandler {
-    pub(crate) fn new(table: TableRef, options: FailureOptions) -> Arc<Self> {
+    pub(crate) fn new(options: FailureOptions) -> Arc<Self> {
         Arc::new(Self {
-            table,
             options,
             dropped: AtomicU64::new(0),
         })
     }
 
-    /// Decides over failed rows of writer `subtask`: Ok leaves them out.
+    /// Decides over rows that writer `subtask` had for `table`: Ok leaves them out.
     ///
     /// # Errors
     /// [`ErrorKind::InvalidArgument`] naming the first of them, when they must not
     /// be left out.
-    pub(crate) fn handle(&self, subtask: usize, failed: &[FailedRow]) -> Result<()> {
+    pub(crate) async fn handle(
+        &self,
+        table: &TableRef,
+        subtask: usize,
+        failed: &[FailedRow],
+    ) -> Result<()> {
         for failed in failed {
             match self.options.policy {
                 FailurePolicy::Fail => {
@@ -67,7 +70,7 @@ impl FailureHandler {
                     }
                     if before < TOLD {
                         tracing::warn!(
-                            table = %self.table,
+                            %table,
                             row = failed.row,
                             partition = subtask,
                             column = failed.column.as_deref().unwrap_or_default(),
@@ -105,8 +108,11 @@ mod tests {
     use super::*;
 
     fn handler(policy: FailurePolicy, max_rows: Option<u32>) -> Arc<FailureHandler> {
-        let table = TableRef::new("p", "d", "t").unwrap();
-        FailureHandler::new(table, FailureOptions { policy, max_rows })
+        FailureHandler::new(FailureOptions { policy, max_rows })
+    }
+
+    fn table() -> TableRef {
+        TableRef::new("p", "d", "t").unwrap()
     }
 
     fn failed(row: u64) -> FailedRow {
@@ -117,27 +123,29 @@ mod tests {
         }
     }
 
-    #[test]
-    fn fail_names_the_row_and_the_column() {
+    #[tokio::test]
+    async fn fail_names_the_row_and_the_column() {
         let error = handler(FailurePolicy::Fail, None)
-            .handle(0, &[failed(7)])
+            .handle(&table(), 0, &[failed(7)])
+            .await
             .unwrap_err();
         assert_eq!(
             error.message(),
             "row 7, column 'at' cannot be written: too fine"
         );
         let error = handler(FailurePolicy::Fail, None)
-            .handle(3, &[failed(7)])
+            .handle(&table(), 3, &[failed(7)])
+            .await
             .unwrap_err();
         assert!(error.message().contains("row 7 of partition 3"), "{error}");
     }
 
-    #[test]
-    fn drop_goes_on_up_to_the_limit() {
+    #[tokio::test]
+    async fn drop_goes_on_up_to_the_limit() {
         let handler = handler(FailurePolicy::Drop, Some(2));
-        handler.handle(0, &[failed(1)]).unwrap();
-        handler.handle(1, &[failed(1)]).unwrap();
-        let error = handler.handle(0, &[failed(9)]).unwrap_err();
+        handler.handle(&table(), 0, &[failed(1)]).await.unwrap();
+        handler.handle(&table(), 1, &[failed(1)]).await.unwrap();
+        let error = handler.handle(&table(), 0, &[failed(9)]).await.unwrap_err();
         for part in ["row 9", "at most 2", "sink.failure.max_rows"] {
             assert!(error.message().contains(part), "{error}");
         }

@@ -3,7 +3,8 @@
 //! [`BigQuerySink`] is the protocol between an engine and this library: writers
 //! take rows, a committer makes them count, and what is between the two can be
 //! kept across a crash ([`protocol`]). [`builder`] checks a table and a schema
-//! and makes the sink; [`default`] is the writer behind the write method
+//! and makes the sink; [`writer`] is what the writers of all methods have in common;
+//! [`default`] is the writer behind the write method
 //! `storage_api_at_least_once`, [`batch`] turns its batches into requests, and
 //! [`failure`] decides over rows that cannot be written. INSERT in SQL is the first
 //! user of the protocol: [`exec`] has its plan nodes.
@@ -15,6 +16,7 @@ mod exec;
 mod failure;
 mod metrics;
 mod protocol;
+mod writer;
 
 pub use builder::BigQuerySinkBuilder;
 pub use exec::{BigQueryCommitExec, BigQueryWriteExec};

@@ -35,31 +35,18 @@ use serde::{Deserialize, Serialize};
 
 use super::builder::BigQuerySinkBuilder;
 use super::default::DefaultWriter;
-use super::failure::FailureHandler;
 use super::metrics::SinkCounters;
+use super::writer::{Destination, SinkShared, TableWriter};
 use crate::client::Client;
-use crate::error::Result;
-use crate::options::{SinkOptions, WriteMethod};
+use crate::error::{Error, ErrorKind, Result};
+use crate::options::WriteMethod;
 use crate::types::TableRef;
-use crate::types::encode::RowEncoder;
 
 /// A table to write to, and how. Cloning is cheap.
 #[derive(Clone)]
-pub struct BigQuerySink(pub(super) Arc<SinkTarget>);
-
-/// What all writers of a sink share.
-pub(super) struct SinkTarget {
-    pub(super) client: Client,
-    pub(super) table: TableRef,
-    pub(super) options: SinkOptions,
-    pub(super) encoder: RowEncoder,
-    /// Of the batches that writers take.
-    pub(super) schema: SchemaRef,
-    /// Columns that are not written and get their defaults.
-    pub(super) defaulted: Vec<String>,
-    /// Columns that are not written and are NULL.
-    pub(super) null: Vec<String>,
-    pub(super) failures: Arc<FailureHandler>,
+pub struct BigQuerySink {
+    pub(super) shared: Arc<SinkShared>,
+    pub(super) destination: Arc<Destination>,
 }
 
 impl BigQuerySink {
@@ -70,17 +57,17 @@ impl BigQuerySink {
 
     /// The table.
     pub fn table(&self) -> &TableRef {
-        &self.0.table
+        &self.destination.table
     }
 
     /// The schema of the batches that writers take.
     pub fn schema(&self) -> &SchemaRef {
-        &self.0.schema
+        &self.shared.schema
     }
 
     /// How rows are written.
     pub fn write_method(&self) -> WriteMethod {
-        self.0.options.write_method
+        self.shared.options.write_method
     }
 
     /// The writer of the task with the number `subtask`, from `state` if it goes on
@@ -90,15 +77,23 @@ impl BigQuerySink {
     /// [`Configuration`](crate::ErrorKind::Configuration) when the state is of
     /// another write method.
     pub fn writer(&self, subtask: usize, state: Option<WriterState>) -> Result<SinkWriter> {
-        match (self.0.options.write_method, state) {
+        let counters = Arc::<SinkCounters>::default();
+        let writer: Box<dyn TableWriter> = match (self.shared.options.write_method, state) {
             (
                 WriteMethod::StorageApiAtLeastOnce,
                 None | Some(WriterState::StorageApiAtLeastOnceV1 {}),
-            ) => {
-                let writer = DefaultWriter::new(Arc::clone(&self.0), subtask);
-                Ok(SinkWriter(Method::Default(Box::new(writer))))
-            }
-        }
+            ) => Box::new(DefaultWriter::new(
+                Arc::clone(&self.shared),
+                Arc::clone(&self.destination),
+                subtask,
+                Arc::clone(&counters),
+            )),
+        };
+        Ok(SinkWriter {
+            table: self.destination.table.clone(),
+            writer: Some(writer),
+            counters,
+        })
     }
 
     /// What makes written rows count.
@@ -112,8 +107,8 @@ impl BigQuerySink {
 impl fmt::Debug for BigQuerySink {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("BigQuerySink")
-            .field("table", &self.0.table)
-            .field("options", &self.0.options)
+            .field("table", &self.destination.table)
+            .field("options", &self.shared.options)
             .finish_non_exhaustive()
     }
 }
@@ -153,11 +148,11 @@ impl Committable {
 /// Takes the rows of one task. The module's documentation says who calls what and
 /// when.
 #[derive(Debug)]
-pub struct SinkWriter(Method);
-
-#[derive(Debug)]
-enum Method {
-    Default(Box<DefaultWriter>),
+pub struct SinkWriter {
+    table: TableRef,
+    /// None after an error: dropping it gave up what was under way.
+    writer: Option<Box<dyn TableWriter>>,
+    counters: Arc<SinkCounters>,
 }
 
 impl SinkWriter {
@@ -169,9 +164,8 @@ impl SinkWriter {
     /// cannot be written, also one of an earlier batch; and what no further attempt
     /// can cure.
     pub async fn write(&mut self, batch: RecordBatch) -> Result<()> {
-        match &mut self.0 {
-            Method::Default(writer) => writer.write(batch).await,
-        }
+        let outcome = self.working()?.write(batch).await;
+        self.over_after(outcome)
     }
 
     /// Sends what is held back, and returns when the service has every row that was
@@ -180,9 +174,8 @@ impl SinkWriter {
     /// # Errors
     /// As [`write`](Self::write).
     pub async fn flush(&mut self) -> Result<()> {
-        match &mut self.0 {
-            Method::Default(writer) => writer.flush().await,
-        }
+        let outcome = self.working()?.flush().await;
+        self.over_after(outcome)
     }
 
     /// Flushes, and gives out what was written since the last call.
@@ -190,23 +183,25 @@ impl SinkWriter {
     /// # Errors
     /// As [`write`](Self::write).
     pub async fn prepare_commit(&mut self) -> Result<Vec<Committable>> {
-        match &mut self.0 {
-            Method::Default(writer) => writer.prepare_commit().await,
-        }
+        let outcome = self.working()?.prepare_commit().await;
+        self.over_after(outcome)
     }
 
     /// The state after the last [`prepare_commit`](Self::prepare_commit).
-    pub fn snapshot(&self) -> WriterState {
-        match &self.0 {
-            Method::Default(_) => WriterState::StorageApiAtLeastOnceV1 {},
+    ///
+    /// # Errors
+    /// [`FailedPrecondition`](crate::ErrorKind::FailedPrecondition) after an error:
+    /// what was stored before is the state to go on from.
+    pub fn snapshot(&self) -> Result<WriterState> {
+        match &self.writer {
+            Some(writer) => Ok(writer.snapshot()),
+            None => Err(failed_before(&self.table)),
         }
     }
 
     /// What happened so far.
     pub fn counters(&self) -> &Arc<SinkCounters> {
-        match &self.0 {
-            Method::Default(writer) => writer.counters(),
-        }
+        &self.counters
     }
 
     /// Flushes and ends the writer.
@@ -216,6 +211,27 @@ impl SinkWriter {
     pub async fn close(mut self) -> Result<()> {
         self.flush().await
     }
+
+    fn working(&mut self) -> Result<&mut (dyn TableWriter + 'static)> {
+        match self.writer.as_deref_mut() {
+            Some(writer) => Ok(writer),
+            None => Err(failed_before(&self.table)),
+        }
+    }
+
+    fn over_after<T>(&mut self, outcome: Result<T>) -> Result<T> {
+        if outcome.is_err() {
+            self.writer = None;
+        }
+        outcome
+    }
+}
+
+fn failed_before(table: &TableRef) -> Error {
+    Error::new(
+        ErrorKind::FailedPrecondition,
+        format!("a write to table {table} has failed before"),
+    )
 }
 
 /// Makes written rows count.

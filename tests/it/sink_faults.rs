@@ -249,7 +249,7 @@ async fn k14_flush_returns_when_every_row_is_there() {
     let committer = sink.committer();
     assert_eq!(committer.commit(more.clone()).await.unwrap(), 7);
     assert_eq!(committer.commit(more).await.unwrap(), 7);
-    let state = writer.snapshot();
+    let state = writer.snapshot().unwrap();
     writer.close().await.unwrap();
 
     // A writer goes on from a state that was stored.

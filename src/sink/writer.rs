@@ -1,0 +1,95 @@
+//! What the writers of all methods have in common.
+
+use std::fmt;
+use std::sync::Arc;
+
+use arrow::array::RecordBatch;
+use arrow::datatypes::SchemaRef;
+use async_trait::async_trait;
+
+use super::failure::FailureHandler;
+use super::protocol::{Committable, WriterState};
+use crate::client::Client;
+use crate::error::{Error, ErrorKind, Result};
+use crate::options::SinkOptions;
+use crate::types::TableRef;
+use crate::types::encode::RowEncoder;
+
+/// Takes the rows that one task has for one table.
+///
+/// The calls come one after the other, from [`SinkWriter`](super::SinkWriter). After
+/// an error the writer is not called again; dropping it gives up what is under way.
+#[async_trait]
+pub(super) trait TableWriter: fmt::Debug + Send {
+    /// Takes a batch of the sink's schema.
+    async fn write(&mut self, batch: RecordBatch) -> Result<()>;
+
+    /// Sends what is held back and waits until the service has all of it.
+    async fn flush(&mut self) -> Result<()>;
+
+    /// Flushes, and gives out what a commit needs to know of the rows since the last
+    /// call: nothing when there were none.
+    async fn prepare_commit(&mut self) -> Result<Vec<Committable>>;
+
+    /// The state right after [`prepare_commit`](Self::prepare_commit).
+    fn snapshot(&self) -> WriterState;
+}
+
+/// What all writers of a sink share.
+pub(super) struct SinkShared {
+    pub(super) client: Client,
+    pub(super) options: SinkOptions,
+    /// Of the batches that writers take.
+    pub(super) schema: SchemaRef,
+    pub(super) failures: Arc<FailureHandler>,
+}
+
+impl fmt::Debug for SinkShared {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("SinkShared")
+            .field("options", &self.options)
+            .finish_non_exhaustive()
+    }
+}
+
+/// A table that rows go to, and how its rows are made.
+pub(super) struct Destination {
+    pub(super) table: TableRef,
+    pub(super) encoder: RowEncoder,
+    /// Columns that are not written and get their defaults.
+    pub(super) defaulted: Vec<String>,
+    /// Columns that are not written and are NULL.
+    pub(super) null: Vec<String>,
+}
+
+impl fmt::Debug for Destination {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Destination")
+            .field("table", &self.table)
+            .finish_non_exhaustive()
+    }
+}
+
+/// The error with the table, and with what to do where that is known.
+///
+/// The service says PERMISSION_DENIED of a table that does not exist; `tables.get`
+/// tells the two apart.
+pub(super) async fn explain(client: &Client, table: &TableRef, error: Error) -> Error {
+    if error.kind() != ErrorKind::PermissionDenied {
+        return error.with_context(format!("writing table {table}"));
+    }
+    let told = error.message();
+    match client.get_table(table).await {
+        Err(missing) if missing.kind() == ErrorKind::NotFound => Error::new(
+            ErrorKind::NotFound,
+            format!("table {table} does not exist any more: rows cannot be written to it"),
+        ),
+        _ => Error::new(
+            ErrorKind::PermissionDenied,
+            format!(
+                "rows cannot be written to table {table} ({told}): the caller needs \
+                 bigquery.tables.updateData on it (role roles/bigquery.dataEditor)"
+            ),
+        ),
+    }
+}
