@@ -35,6 +35,7 @@ use serde::{Deserialize, Serialize};
 
 use super::builder::BigQuerySinkBuilder;
 use super::default::DefaultWriter;
+use super::fan_out::FanOut;
 use super::metrics::SinkCounters;
 use super::writer::{Destination, SinkShared, TableWriter};
 use crate::client::Client;
@@ -78,22 +79,39 @@ impl BigQuerySink {
     /// another write method.
     pub fn writer(&self, subtask: usize, state: Option<WriterState>) -> Result<SinkWriter> {
         let counters = Arc::<SinkCounters>::default();
-        let writer: Box<dyn TableWriter> = match (self.shared.options.write_method, state) {
+        let fan_out = FanOut::new(self.clone(), subtask, state, Arc::clone(&counters))?;
+        Ok(SinkWriter {
+            table: self.destination.table.clone(),
+            working: Some(fan_out),
+            counters,
+        })
+    }
+
+    /// The writer of a task for one of the tables that it has rows for, from the
+    /// state that an earlier one had. Nothing is sent yet.
+    pub(super) fn open_table(
+        &self,
+        destination: Arc<Destination>,
+        subtask: usize,
+        state: Option<WriterState>,
+        counters: Arc<SinkCounters>,
+    ) -> Result<Box<dyn TableWriter>> {
+        match (self.shared.options.write_method, state) {
             (
                 WriteMethod::StorageApiAtLeastOnce,
                 None | Some(WriterState::StorageApiAtLeastOnceV1 {}),
-            ) => Box::new(DefaultWriter::new(
+            ) => Ok(Box::new(DefaultWriter::new(
                 Arc::clone(&self.shared),
-                Arc::clone(&self.destination),
+                destination,
                 subtask,
-                Arc::clone(&counters),
-            )),
-        };
-        Ok(SinkWriter {
-            table: self.destination.table.clone(),
-            writer: Some(writer),
-            counters,
-        })
+                counters,
+            ))),
+            (method, Some(_)) => Err(Error::configuration(format!(
+                "the state of a writer for {} is of another write method than '{}'",
+                destination.table,
+                method.name()
+            ))),
+        }
     }
 
     /// What makes written rows count.
@@ -121,6 +139,30 @@ impl fmt::Debug for BigQuerySink {
 pub enum WriterState {
     /// At least once needs none: everything since the checkpoint is written again.
     StorageApiAtLeastOnceV1 {},
+    /// Of a writer that has rows for several tables, or for none so far.
+    DestinationsV1 {
+        /// One for each table.
+        destinations: Vec<DestinationState>,
+    },
+}
+
+impl WriterState {
+    /// The method of a state of one table.
+    pub(super) fn write_method(&self) -> Option<WriteMethod> {
+        match self {
+            WriterState::StorageApiAtLeastOnceV1 {} => Some(WriteMethod::StorageApiAtLeastOnce),
+            WriterState::DestinationsV1 { .. } => None,
+        }
+    }
+}
+
+/// Where a writer goes on with one of several tables.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct DestinationState {
+    /// The table, as `project.dataset.table`.
+    pub table: String,
+    /// Its state.
+    pub state: WriterState,
 }
 
 /// What a writer has prepared for a commit. It can be stored like a
@@ -151,7 +193,7 @@ impl Committable {
 pub struct SinkWriter {
     table: TableRef,
     /// None after an error: dropping it gave up what was under way.
-    writer: Option<Box<dyn TableWriter>>,
+    working: Option<FanOut>,
     counters: Arc<SinkCounters>,
 }
 
@@ -193,8 +235,8 @@ impl SinkWriter {
     /// [`FailedPrecondition`](crate::ErrorKind::FailedPrecondition) after an error:
     /// what was stored before is the state to go on from.
     pub fn snapshot(&self) -> Result<WriterState> {
-        match &self.writer {
-            Some(writer) => Ok(writer.snapshot()),
+        match &self.working {
+            Some(working) => Ok(working.snapshot()),
             None => Err(failed_before(&self.table)),
         }
     }
@@ -212,16 +254,16 @@ impl SinkWriter {
         self.flush().await
     }
 
-    fn working(&mut self) -> Result<&mut (dyn TableWriter + 'static)> {
-        match self.writer.as_deref_mut() {
-            Some(writer) => Ok(writer),
+    fn working(&mut self) -> Result<&mut FanOut> {
+        match &mut self.working {
+            Some(working) => Ok(working),
             None => Err(failed_before(&self.table)),
         }
     }
 
     fn over_after<T>(&mut self, outcome: Result<T>) -> Result<T> {
         if outcome.is_err() {
-            self.writer = None;
+            self.working = None;
         }
         outcome
     }
@@ -271,5 +313,15 @@ mod tests {
             serde_json::from_str::<Committable>(text).unwrap(),
             committable
         );
+
+        let several = WriterState::DestinationsV1 {
+            destinations: vec![DestinationState {
+                table: "p.d.t".into(),
+                state,
+            }],
+        };
+        let text = r#"{"state":"destinations_v1","destinations":[{"table":"p.d.t","state":{"state":"storage_api_at_least_once_v1"}}]}"#;
+        assert_eq!(serde_json::to_string(&several).unwrap(), text);
+        assert_eq!(serde_json::from_str::<WriterState>(text).unwrap(), several);
     }
 }

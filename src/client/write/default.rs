@@ -142,6 +142,10 @@ fn add(counter: &AtomicU64, more: usize) {
     counter.fetch_add(u64::try_from(more).unwrap_or(u64::MAX), Ordering::Relaxed);
 }
 
+fn subtract(counter: &AtomicU64, less: usize) {
+    counter.fetch_sub(u64::try_from(less).unwrap_or(u64::MAX), Ordering::Relaxed);
+}
+
 /// An open default stream of a table, for one user. `T` is what the user wants
 /// to have back with the fate of each request.
 ///
@@ -254,7 +258,7 @@ impl<T: Send + 'static> DefaultStream<T> {
     pub fn send(&mut self, tag: T, rows: RequestRows) {
         self.requests += 1;
         self.bytes += rows.bytes();
-        self.count_in_flight();
+        add(&self.counters.in_flight, 1);
         // Why the driver is gone, if it is, comes with what is settled.
         let _ = self.commands.send(Kept { tag, rows });
     }
@@ -289,23 +293,15 @@ impl<T: Send + 'static> DefaultStream<T> {
         let outcome = outcome?;
         self.requests -= 1;
         self.bytes -= outcome.bytes;
-        self.count_in_flight();
+        subtract(&self.counters.in_flight, 1);
         Ok(outcome.settled)
-    }
-}
-
-impl<T> DefaultStream<T> {
-    fn count_in_flight(&self) {
-        let now = u64::try_from(self.requests).unwrap_or(u64::MAX);
-        self.counters.in_flight.store(now, Ordering::Relaxed);
     }
 }
 
 impl<T> Drop for DefaultStream<T> {
     fn drop(&mut self) {
         self.task.abort();
-        self.requests = 0;
-        self.count_in_flight();
+        subtract(&self.counters.in_flight, self.requests);
     }
 }
 
