@@ -10,6 +10,7 @@
 //! - `filter`: predicates as row restrictions;
 //! - [`scan`]: the plan node that reads a table;
 //! - [`sink`]: writers, their commit, and the plan nodes of INSERT;
+//! - [`cdc`]: changes by key, and their order;
 //! - [`query`]: the plan node that runs a query job and reads its result;
 //! - [`table`]: tables as DataFusion sees them, and CREATE EXTERNAL TABLE;
 //! - [`catalog`]: a project as a catalog;
@@ -17,6 +18,7 @@
 
 pub mod auth;
 pub mod catalog;
+pub mod cdc;
 pub mod client;
 pub mod error;
 mod filter;

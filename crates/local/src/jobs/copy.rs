@@ -214,6 +214,7 @@ impl Copy {
             mutations.push(put);
         }
         let truncate = self.write == WriteDisposition::Truncate;
+        let whole = decorated.is_none();
         mutations.push(match (existing, decorated) {
             (Some(_), None) if truncate => Mutation::Replace(reference.clone(), segments),
             (Some(table), Some(partition)) if truncate => match (meta.partitioning(), partition) {
@@ -228,6 +229,9 @@ impl Copy {
             },
             _ => Mutation::Append(reference.clone(), segments),
         });
+        if truncate && existing.is_some() && whole {
+            mutations.push(Mutation::ForgetChanges(reference.clone()));
+        }
         Ok((mutations, statistics))
     }
 

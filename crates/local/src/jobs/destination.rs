@@ -236,6 +236,7 @@ impl Destination {
                 return Err(ServiceError::duplicate(format_args!("Table {reference}")));
             }
         };
+        let whole = decorated.is_none();
         let rows = match (decorated, meta.partitioning()) {
             (Some(Partition::Time(start)), Partitioning::Ingestion(_)) => {
                 let segments = segments(batches, Some(start));
@@ -274,6 +275,11 @@ impl Destination {
                 reference.clone(),
                 Box::new(plan.meta.clone()),
             ));
+        }
+        if let Mutation::Replace(..) = rows
+            && whole
+        {
+            mutations.push(Mutation::ForgetChanges(reference.clone()));
         }
         mutations.push(rows);
         Ok(mutations)

@@ -117,7 +117,11 @@ impl Store {
         plan: impl FnOnce(&State) -> Result<(Vec<Mutation>, R)>,
     ) -> Result<R> {
         let mut last = self.last_commit.lock();
-        let (mutations, result) = self.planned(plan)?;
+        let (mut mutations, result) = self.planned(plan)?;
+        for segments in mutations.iter_mut().flat_map(Mutation::segments_mut) {
+            let whole = std::mem::take(segments).into_iter().map(Segment::whole);
+            *segments = whole.collect::<Result<_>>()?;
+        }
         let now = micros_now().max(*last + 1);
         *last = now;
         let gone = self.apply(mutations, now);

@@ -5,11 +5,13 @@
 //! closure computes under the writer's lock, so that checks and changes are one
 //! step, readers see all of it or nothing, and a journal can write it as one unit.
 
+mod capture;
 mod commit;
 mod compaction;
 mod dataset;
 mod disk;
 mod job_record;
+mod life;
 mod mutation;
 mod partition;
 mod partition_rows;
@@ -18,10 +20,12 @@ mod required_filter;
 mod routine;
 mod segment;
 mod segment_writer;
+mod snapshot;
 mod state;
 mod table;
 mod write_stream;
 
+pub use capture::{Changes, Sequence};
 pub use commit::{Store, StoreOptions};
 pub use dataset::{Dataset, fresh_etag};
 pub(crate) use disk::{Journal, blocking, framed, sync_directory};
@@ -34,10 +38,10 @@ pub use required_filter::RequiredFilter;
 pub use routine::{Routine, RoutineKind, RoutineRef};
 pub use segment::{Segment, SegmentReader};
 pub use segment_writer::SegmentWriter;
+pub use snapshot::Snapshot;
 pub use state::{State, micros_now, millis_now};
 pub use table::{
-    ClusteringSpec, RangePartitioning, Snapshot, Table, TableKind, TableMeta, TimePartitioning,
-    View,
+    ClusteringSpec, RangePartitioning, Table, TableKind, TableMeta, TimePartitioning, View,
 };
 pub use write_stream::{StreamKind, StreamMeta, WriteStream};
 

@@ -1,5 +1,6 @@
 //! The steps that changes are made of.
 
+use super::capture::ChangedRows;
 use super::dataset::Dataset;
 use super::job_record::JobRecord;
 use super::reference::{DatasetRef, JobRef, TableRef};
@@ -29,6 +30,10 @@ pub enum Mutation {
     /// Replaces the rows of some ingestion-time partitions (starts in
     /// microseconds since the epoch).
     ReplacePartitions(TableRef, Vec<i64>, Vec<Segment>),
+    /// Changes rows by their key, as [`Table::changes`](super::Table::changes) says.
+    Change(TableRef, Box<ChangedRows>),
+    /// Forgets that rows were changed by key, and in which order.
+    ForgetChanges(TableRef),
     /// Forgets rows that were gone at a commit time already: they cannot be read
     /// as of an earlier time any more.
     Forget(TableRef, i64),
@@ -63,10 +68,12 @@ impl Mutation {
             | Mutation::ReplacePartitions(_, _, segments)
             | Mutation::SpliceStream(_, _, _, segments) => vec![segments],
             Mutation::Rewrite(_, parts) => parts.iter_mut().map(|(_, segments)| segments).collect(),
+            Mutation::Change(_, changed) => vec![&mut changed.rows, &mut changed.log],
             Mutation::PutDataset(..)
             | Mutation::DropDataset(_)
             | Mutation::PutTable(..)
             | Mutation::DropTable(_)
+            | Mutation::ForgetChanges(_)
             | Mutation::Forget(..)
             | Mutation::Compact(..)
             | Mutation::PutRoutine(..)

@@ -3,7 +3,9 @@
 use std::io::Cursor;
 use std::sync::Arc;
 
-use arrow::array::RecordBatch;
+use arrow::array::{BooleanArray, RecordBatch};
+use arrow::buffer::BooleanBuffer;
+use arrow::compute::filter_record_batch;
 use arrow::ipc::reader::StreamReader;
 use arrow::ipc::writer::StreamWriter;
 use bytes::Bytes;
@@ -24,7 +26,9 @@ pub struct Segment {
     /// Start of the ingestion-time partition that the rows belong to, in
     /// microseconds since the epoch; `None` for other tables.
     partition: Option<i64>,
-    /// Holds at least `rows` rows, of which the first are meant.
+    /// Which of the first rows are meant; `None` for `rows` of them, all.
+    kept: Option<BooleanBuffer>,
+    /// Holds at least as many rows as are meant or passed over, which are the first.
     content: Arc<RwLock<Content>>,
 }
 
@@ -50,6 +54,7 @@ impl Segment {
             logical_bytes: columns.iter().map(|(_, bytes)| bytes).sum(),
             columns: columns.into(),
             partition,
+            kept: None,
             content: Arc::new(RwLock::new(Content::Batches(batches))),
         }
     }
@@ -69,6 +74,7 @@ impl Segment {
             logical_bytes,
             columns: columns.into(),
             partition,
+            kept: None,
             content: Arc::new(RwLock::new(content)),
         }
     }
@@ -88,19 +94,31 @@ impl Segment {
             logical_bytes: self.logical_bytes,
             columns: Arc::clone(&self.columns),
             partition,
+            kept: self.kept.clone(),
             // Of its own, because each segment of the state is moved for itself.
             content: Arc::new(RwLock::new(self.content())),
         }
     }
 
-    /// The first `rows` rows.
+    /// The first `rows` rows of a segment of which all are meant.
     pub(super) fn prefix(&self, rows: usize) -> Self {
+        self.part(rows.min(self.rows), None)
+    }
+
+    /// The rows that `kept` picks of the first ones, of a segment of which all are
+    /// meant.
+    pub(super) fn picked(&self, kept: BooleanBuffer) -> Self {
+        self.part(kept.count_set_bits(), Some(kept))
+    }
+
+    /// Some of the rows, which are not copied.
+    fn part(&self, rows: usize, kept: Option<BooleanBuffer>) -> Self {
         let share = |whole: u64| {
             u64::try_from(u128::from(whole) * rows as u128 / (self.rows.max(1)) as u128)
                 .unwrap_or(whole)
         };
         Self {
-            rows: rows.min(self.rows),
+            rows,
             bytes: usize::try_from(share(self.bytes as u64)).unwrap_or(self.bytes),
             logical_bytes: share(self.logical_bytes),
             columns: self
@@ -109,8 +127,22 @@ impl Segment {
                 .map(|(name, bytes)| (name.clone(), share(*bytes)))
                 .collect(),
             partition: self.partition,
+            kept,
             content: Arc::clone(&self.content),
         }
+    }
+
+    /// Whether rows in between are passed over. Such a segment is not written down.
+    pub(super) fn is_picked(&self) -> bool {
+        self.kept.is_some()
+    }
+
+    /// The same rows in a segment of which all are meant.
+    pub(super) fn whole(self) -> Result<Self> {
+        if !self.is_picked() {
+            return Ok(self);
+        }
+        Ok(Self::in_memory(self.batches()?, self.partition))
     }
 
     /// Number of rows.
@@ -164,6 +196,7 @@ impl Segment {
                 source: Source::Batches(Vec::new().into_iter()),
                 left: 0,
                 columns: None,
+                kept: None,
             });
         }
         let source = match &*self.content.read() {
@@ -175,8 +208,9 @@ impl Segment {
         };
         Ok(SegmentReader {
             source,
-            left: self.rows,
+            left: self.stored_rows(),
             columns: None,
+            kept: self.kept.clone(),
         })
     }
 
@@ -186,8 +220,9 @@ impl Segment {
         let mut reader = match &*self.content.read() {
             Content::File(slice) if self.rows > 0 => SegmentReader {
                 source: Source::File(slice.columns(wanted)?),
-                left: self.rows,
+                left: self.stored_rows(),
                 columns: None,
+                kept: self.kept.clone(),
             },
             _ => self.reader()?,
         };
@@ -195,6 +230,11 @@ impl Segment {
             reader.columns = reader.positions(wanted);
         }
         Ok(reader)
+    }
+
+    /// Rows that have to be read to see those that are meant.
+    fn stored_rows(&self) -> usize {
+        self.kept.as_ref().map_or(self.rows, BooleanBuffer::len)
     }
 
     pub(super) fn content(&self) -> Content {
@@ -252,6 +292,8 @@ pub struct SegmentReader {
     left: usize,
     /// Positions of the columns to answer; `None` for what the source has.
     columns: Option<Vec<usize>>,
+    /// Which of the rows that are left are meant.
+    kept: Option<BooleanBuffer>,
 }
 
 impl SegmentReader {
@@ -288,6 +330,28 @@ impl Iterator for SegmentReader {
     type Item = Result<RecordBatch>;
 
     fn next(&mut self) -> Option<Result<RecordBatch>> {
+        loop {
+            let batch = self.stored()?;
+            let Some(kept) = &mut self.kept else {
+                return Some(batch);
+            };
+            let batch = match batch {
+                Ok(batch) => batch,
+                Err(e) => return Some(Err(e)),
+            };
+            let of_batch = kept.slice(0, batch.num_rows());
+            *kept = kept.slice(batch.num_rows(), kept.len() - batch.num_rows());
+            if of_batch.count_set_bits() > 0 {
+                let picked = filter_record_batch(&batch, &BooleanArray::new(of_batch, None));
+                return Some(picked.map_err(unreadable));
+            }
+        }
+    }
+}
+
+impl SegmentReader {
+    /// The next rows, also those that are passed over.
+    fn stored(&mut self) -> Option<Result<RecordBatch>> {
         if self.left == 0 {
             return None;
         }

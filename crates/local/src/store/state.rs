@@ -146,6 +146,8 @@ impl State {
                 | Mutation::Replace(reference, _)
                 | Mutation::ReplacePartitions(reference, ..)
                 | Mutation::Rewrite(reference, _)
+                | Mutation::Change(reference, _)
+                | Mutation::ForgetChanges(reference)
                 | Mutation::Forget(reference, _)
                 | Mutation::Compact(reference, ..) => {
                     let exists = known.get(reference).copied().unwrap_or_else(|| {
@@ -259,6 +261,17 @@ impl State {
                 }
                 Vec::new()
             }
+            Mutation::Change(reference, changed) => {
+                let first = self.segments;
+                self.segments += (changed.rows.len() + changed.log.len()) as u64;
+                self.tables
+                    .get(&reference)
+                    .map_or_else(Vec::new, |table| table.change(first, *changed, now))
+            }
+            Mutation::ForgetChanges(reference) => self
+                .tables
+                .get(&reference)
+                .map_or_else(Vec::new, |table| table.forget_changes()),
             Mutation::Forget(reference, horizon) => self
                 .tables
                 .get(&reference)

@@ -3,19 +3,21 @@
 use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 
-use arrow::array::RecordBatch;
-use arrow::datatypes::SchemaRef;
-use parking_lot::RwLock;
+use parking_lot::{Mutex, RwLock};
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
+use super::capture::{ChangedRows, Changes, KeyIndex, Log};
 use super::compaction::{RunFinder, SmallRun};
 use super::dataset::{Dataset, fresh_etag};
-use super::disk::{LifeImage, StoredSegment, TableImage};
+use super::disk::{StoredSegment, TableImage};
+use super::life::Life;
+use super::mutation::Mutation;
 use super::reference::TableRef;
 use super::segment::Segment;
+use super::snapshot::Snapshot;
 use crate::error::{Result, ServiceError};
-use crate::schema::{TableSchema, adapt_batch, arrow_schema};
+use crate::schema::{TableSchema, arrow_schema};
 
 /// What kind of relation a table resource is.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -175,41 +177,6 @@ impl TableMeta {
     }
 }
 
-/// A segment and when it was live, in commit times (microseconds since the epoch).
-#[derive(Debug, Clone)]
-struct Life {
-    id: u64,
-    segment: Arc<Segment>,
-    /// The commits that brought the rows, oldest first, each with its number of
-    /// rows: one commit, or those of segments that were put together.
-    parts: Vec<(i64, usize)>,
-    /// First commit time at which the segment is gone; `None` while live.
-    to: Option<i64>,
-}
-
-impl Life {
-    /// The rows that were live at `time`.
-    fn at(&self, time: i64) -> Option<Arc<Segment>> {
-        if self.to.is_some_and(|to| to <= time) {
-            return None;
-        }
-        let rows = self
-            .parts
-            .iter()
-            .take_while(|(from, _)| *from <= time)
-            .map(|(_, rows)| rows)
-            .sum();
-        let arrived = self.parts.first().is_some_and(|(from, _)| *from <= time);
-        if !arrived {
-            None
-        } else if rows == self.segment.rows() {
-            Some(Arc::clone(&self.segment))
-        } else {
-            Some(Arc::new(self.segment.prefix(rows)))
-        }
-    }
-}
-
 #[derive(Debug)]
 struct Versions {
     segments: Vec<Life>,
@@ -217,6 +184,8 @@ struct Versions {
     schemas: Vec<(i64, Arc<TableSchema>)>,
     /// Commit time of the newest change of rows or schema.
     changed: i64,
+    /// There once rows were changed by key.
+    log: Option<Log>,
 }
 
 /// A table. Metadata is replaced as a whole; rows change by whole segments.
@@ -227,6 +196,8 @@ pub struct Table {
     incarnation: u64,
     meta: RwLock<Arc<TableMeta>>,
     rows: RwLock<Versions>,
+    /// Made when rows are first changed by key. Locked before `rows`.
+    keys: Mutex<Option<KeyIndex>>,
 }
 
 impl Table {
@@ -241,7 +212,9 @@ impl Table {
                 segments: Vec::new(),
                 schemas,
                 changed: now,
+                log: None,
             }),
+            keys: Mutex::default(),
         }
     }
 
@@ -323,16 +296,87 @@ impl Table {
     pub(super) fn append(&self, first: u64, segments: Vec<Arc<Segment>>, now: i64) {
         let mut rows = self.rows.write();
         rows.changed = now;
-        rows.segments
-            .extend((first..).zip(segments).map(|(id, segment)| {
-                segment.adopt();
-                Life {
-                    id,
-                    parts: vec![(now, segment.rows())],
-                    segment,
-                    to: None,
-                }
-            }));
+        rows.segments.extend(
+            (first..)
+                .zip(segments)
+                .map(|(id, segment)| Life::begun(id, segment, now)),
+        );
+    }
+
+    /// Whether rows are changed by key: they were, and have not all been replaced
+    /// since.
+    pub fn is_captured(&self) -> bool {
+        self.rows.read().log.is_some()
+    }
+
+    /// Entries of the log of changes by key.
+    #[cfg(test)]
+    pub(super) fn logged(&self) -> usize {
+        self.rows.read().log.as_ref().map_or(0, Log::entries)
+    }
+
+    /// What changes by key do to the table, with rows in an ingestion-time partition
+    /// (its start, in microseconds since the epoch) or in none; `None` when older ones
+    /// than those that were made lose. It must be applied before anything else is.
+    pub fn changes(
+        &self,
+        changes: &Changes,
+        partition: Option<i64>,
+        now: i64,
+    ) -> Result<Option<Mutation>> {
+        let meta = self.meta();
+        let mut keys = self.keys.lock();
+        let rows = self.rows.read();
+        let none = Log::default();
+        let log = rows.log.as_ref().unwrap_or(&none);
+        // An index that could not follow to the end is not kept.
+        let mut index = match keys.take() {
+            Some(mut index) if index.can_follow(&meta.primary_key, &rows.segments) => {
+                index.follow(&rows.segments)?;
+                index
+            }
+            _ => KeyIndex::of(&meta.primary_key, &meta.schema, &rows.segments, log)?,
+        };
+        let changed = index.plan(changes, log, partition, now)?;
+        *keys = Some(index);
+        Ok(changed.map(|changed| Mutation::Change(self.reference.clone(), Box::new(changed))))
+    }
+
+    /// Applies changes by key, whose segments get ids from `first` on, and answers what
+    /// is not needed any more.
+    pub(super) fn change(&self, first: u64, changed: ChangedRows, now: i64) -> Vec<Arc<Segment>> {
+        let mut keys = self.keys.lock();
+        let mut rows = self.rows.write();
+        rows.changed = now;
+        let mut removed: HashMap<u64, Vec<u32>> = changed.removed.into_iter().collect();
+        let mut gone = Vec::new();
+        for life in rows.segments.iter_mut().filter(|life| life.to.is_none()) {
+            if let Some(removed) = removed.remove(&life.id) {
+                life.remove(removed, now);
+                gone.extend(life.to.map(|_| life.id));
+            }
+        }
+        let mut id = first;
+        let mut begun = Vec::with_capacity(changed.rows.len());
+        for segment in changed.rows {
+            begun.push((id, segment.rows()));
+            rows.segments.push(Life::begun(id, Arc::new(segment), now));
+            id += 1;
+        }
+        if let Some(index) = &mut *keys {
+            index.settle(&begun, &gone);
+        }
+        let entries = changed.log.into_iter().map(Arc::new).collect();
+        let log = rows.log.get_or_insert_default();
+        log.add(id, entries, changed.earlier)
+    }
+
+    /// Forgets that rows were changed by key, and the numbers of the changes.
+    pub(super) fn forget_changes(&self) -> Vec<Arc<Segment>> {
+        let mut keys = self.keys.lock();
+        *keys = None;
+        let log = self.rows.write().log.take();
+        log.iter().flat_map(Log::segments).cloned().collect()
     }
 
     /// Ends the life of the segments that `gone` picks.
@@ -355,7 +399,7 @@ impl Table {
             .segments
             .iter()
             .filter(|life| life.to.is_none())
-            .map(|life| (Arc::as_ptr(&life.segment), life.id))
+            .map(|life| (Arc::as_ptr(life.left()), life.id))
             .collect();
         segments
             .iter()
@@ -377,25 +421,20 @@ impl Table {
         rows.segments[place].to = Some(now);
         let lives: Vec<Life> = (first..)
             .zip(by)
-            .map(|(id, segment)| {
-                segment.adopt();
-                Life {
-                    id,
-                    parts: vec![(now, segment.rows())],
-                    segment,
-                    to: None,
-                }
-            })
+            .map(|(id, segment)| Life::begun(id, segment, now))
             .collect();
         rows.segments.splice(place + 1..place + 1, lives);
     }
 
-    /// Every segment, whenever it was live.
+    /// Every segment, whenever it was live, and those of the log.
     pub(super) fn segments(&self) -> Vec<Arc<Segment>> {
         let rows = self.rows.read();
+        let log = rows.log.iter().flat_map(Log::segments);
         rows.segments
             .iter()
-            .map(|life| Arc::clone(&life.segment))
+            .map(|life| &life.segment)
+            .chain(log)
+            .cloned()
             .collect()
     }
 
@@ -426,6 +465,7 @@ impl Table {
     /// Puts one segment in the place of live ones that follow each other, and
     /// answers those; does nothing when they are not there any more.
     pub(super) fn compact(&self, ids: &[u64], id: u64, segment: Arc<Segment>) -> Vec<Arc<Segment>> {
+        let mut keys = self.keys.lock();
         let mut rows = self.rows.write();
         // Whoever made the change has seen the run live under the writer's lock.
         // A segment that was never in the state is not released from it.
@@ -434,14 +474,12 @@ impl Table {
         };
         let at = run.start;
         let gone: Vec<Life> = rows.segments.drain(run).collect();
-        segment.adopt();
-        let life = Life {
-            id,
-            segment,
-            parts: gone.iter().flat_map(|life| life.parts.clone()).collect(),
-            to: None,
-        };
+        let life = Life::together(id, segment, &gone);
         rows.segments.insert(at, life);
+        if let Some(index) = &mut *keys {
+            let parts: Vec<_> = gone.iter().map(|l| (l.id, l.segment.rows())).collect();
+            index.merged(&parts, id);
+        }
         segments_of(gone)
     }
 
@@ -484,15 +522,9 @@ impl Table {
             lives: rows
                 .segments
                 .iter()
-                .map(|life| {
-                    Ok(LifeImage {
-                        id: life.id,
-                        parts: life.parts.clone(),
-                        to: life.to,
-                        segment: store(&life.segment)?,
-                    })
-                })
+                .map(|life| Ok(life.image(store(&life.segment)?)))
                 .collect::<Result<_>>()?,
+            log: rows.log.as_ref().map(|log| log.image(store)).transpose()?,
         })
     }
 
@@ -512,17 +544,12 @@ impl Table {
         let segments = image
             .lives
             .into_iter()
-            .map(|life| {
-                let segment = Arc::new(load(&life.segment)?);
-                segment.adopt();
-                Ok(Life {
-                    id: life.id,
-                    segment,
-                    parts: life.parts,
-                    to: life.to,
-                })
-            })
+            .map(|life| Life::from_image(life, load))
             .collect::<Result<_>>()?;
+        let log = image
+            .log
+            .map(|log| Log::from_image(log, load))
+            .transpose()?;
         Ok(Self {
             reference: image.reference,
             incarnation: image.incarnation,
@@ -531,7 +558,9 @@ impl Table {
                 segments,
                 schemas,
                 changed: image.changed,
+                log,
             }),
+            keys: Mutex::default(),
         })
     }
 }
@@ -553,48 +582,4 @@ impl Versions {
 
 fn segments_of(lives: Vec<Life>) -> Vec<Arc<Segment>> {
     lives.into_iter().map(|life| life.segment).collect()
-}
-
-/// Rows and schema of one table at one instant. Cheap to clone and to keep: it
-/// holds the segments alive whatever happens to the table.
-#[derive(Debug, Clone)]
-pub struct Snapshot {
-    /// BigQuery schema.
-    pub schema: Arc<TableSchema>,
-    /// Its Arrow form.
-    pub arrow: SchemaRef,
-    /// Live segments in order of arrival.
-    pub segments: Vec<Arc<Segment>>,
-    /// The table's `changed` when the snapshot was taken.
-    pub version: i64,
-    /// The instant that the snapshot shows: [`Table::snapshot_at`] takes it again.
-    pub time: i64,
-}
-
-impl Snapshot {
-    /// Number of rows.
-    pub fn rows(&self) -> usize {
-        self.segments.iter().map(|s| s.rows()).sum()
-    }
-
-    /// Size of the rows' Arrow buffers in bytes.
-    pub fn bytes(&self) -> usize {
-        self.segments.iter().map(|s| s.bytes()).sum()
-    }
-
-    /// Size of the rows as the service counts it for `numBytes`.
-    pub fn logical_bytes(&self) -> u64 {
-        self.segments.iter().map(|s| s.logical_bytes()).sum()
-    }
-
-    /// All rows under this snapshot's schema.
-    pub fn batches(&self) -> Result<Vec<RecordBatch>> {
-        let mut out = Vec::new();
-        for segment in &self.segments {
-            for batch in segment.batches()? {
-                out.push(adapt_batch(&batch, &self.arrow)?);
-            }
-        }
-        Ok(out)
-    }
 }

@@ -1,5 +1,6 @@
 //! `--data`: what was acknowledged survives `kill -9`, and nothing is there in part.
 
+mod changes;
 mod server;
 mod streams;
 mod wide;

@@ -3,6 +3,7 @@
 
 mod append;
 mod append_rows;
+mod capture;
 mod copies;
 mod datasets;
 mod durable;

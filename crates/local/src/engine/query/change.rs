@@ -10,7 +10,7 @@ use arrow::datatypes::Int64Type;
 use super::analyze::{Analyzer, Target};
 use super::ast::{Assignment, Expr, Ident, Path, TableExpr};
 use super::env::{Env, RowChange};
-use super::insert::{Changed, stored, writable};
+use super::insert::{Changed, changeable, stored, writable};
 use super::rewrite::{Change, rewrite};
 use super::session::planned;
 use crate::error::{Result, ServiceError};
@@ -121,7 +121,7 @@ pub(super) fn update(
     from: Option<&TableExpr>,
     filter: &Expr,
 ) -> Result<Changed> {
-    let (table, meta) = writable(env, path)?;
+    let (table, meta) = changeable(env, path, "UPDATE")?;
     let snapshot = env.snapshot(&table);
     env.note_target(&snapshot);
     let target = Target::new(table.reference(), &meta, snapshot.clone(), path, alias);
@@ -148,7 +148,7 @@ pub(super) fn delete(
     alias: Option<&Ident>,
     filter: &Expr,
 ) -> Result<Changed> {
-    let (table, meta) = writable(env, path)?;
+    let (table, meta) = changeable(env, path, "DELETE")?;
     let snapshot = env.snapshot(&table);
     env.note_target(&snapshot);
     let target = Target::new(table.reference(), &meta, snapshot.clone(), path, alias);

@@ -464,7 +464,9 @@ impl Env {
                     vec![Mutation::Append(reference.clone(), segments)]
                 }
                 RowChange::Replace(segments) => {
-                    vec![Mutation::Replace(reference.clone(), segments)]
+                    // Only TRUNCATE TABLE replaces all rows.
+                    let replace = Mutation::Replace(reference.clone(), segments);
+                    vec![replace, Mutation::ForgetChanges(reference.clone())]
                 }
                 RowChange::Rewrite(parts, added) => {
                     let by = parts.into_iter().map(|(_, by)| by);

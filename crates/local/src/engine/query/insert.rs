@@ -59,6 +59,25 @@ pub(super) fn writable(env: &Env, path: &Path) -> Result<(Arc<Table>, Arc<TableM
     }
 }
 
+/// A table whose rows a statement can change: as [`writable`], and not one that is
+/// changed by key.
+///
+/// Source: BigQuery's documentation of change data capture, "Limitations".
+pub(super) fn changeable(
+    env: &Env,
+    path: &Path,
+    statement: &str,
+) -> Result<(Arc<Table>, Arc<TableMeta>)> {
+    let (table, meta) = writable(env, path)?;
+    if table.is_captured() {
+        return Err(ServiceError::invalid_query(format!(
+            "{statement} is not supported on table {} while change data capture writes to it",
+            table.reference()
+        )));
+    }
+    Ok((table, meta))
+}
+
 /// The positions of the named columns; all of them without a list.
 pub(super) fn positions(
     analyzer: &Analyzer<'_>,

@@ -9,7 +9,7 @@ use super::analyze::{Analyzer, Joined, Target};
 use super::ast::{Expr, Ident, MergeAction, MergeClause, MergeMatch, Path, TableExpr};
 use super::change::{batch_of, column_values, several_matches, update_of};
 use super::env::{Env, RowChange};
-use super::insert::{Changed, writable};
+use super::insert::{Changed, changeable};
 use super::rewrite::rewritten;
 use super::session::{planned, run};
 use crate::error::{Result, ServiceError};
@@ -25,7 +25,7 @@ pub(super) struct Merge<'m> {
 }
 
 pub(super) fn merge(env: &Env, analyzer: &Analyzer<'_>, merge: &Merge<'_>) -> Result<Changed> {
-    let (table, meta) = writable(env, merge.target)?;
+    let (table, meta) = changeable(env, merge.target, "MERGE")?;
     let snapshot = env.snapshot(&table);
     env.note_target(&snapshot);
     let target = Target::new(

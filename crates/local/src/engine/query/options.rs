@@ -121,7 +121,8 @@ pub(super) fn table(
                         crate::value::interval::write_interval(interval, &mut out);
                         Some(out)
                     }
-                    _ => None,
+                    // The service shows an option that was taken back as this.
+                    _ => Some("0-0 0 0:0:0".to_string()),
                 };
             }
             "default_rounding_mode" => put(

@@ -3,10 +3,10 @@
 use arrow::array::RecordBatch;
 use tonic::Status;
 
-use super::errors::{failed, finalized, masked, recreated, wrong_offset};
+use super::errors::{failed, finalized, keyless, masked, recreated, wrong_offset};
 use super::name::{Name, live, native_table};
 use super::streams::change;
-use crate::store::{Mutation, Segment, Store, StreamKind, StreamMeta, micros_now};
+use crate::store::{Changes, Mutation, Segment, Store, StreamKind, StreamMeta, micros_now};
 
 /// Where rows go.
 #[derive(Debug)]
@@ -84,6 +84,30 @@ pub(super) fn append(
         Ok((mutations, offset))
     });
     done.map_err(ended)?
+}
+
+/// Changes rows by their keys, all or none.
+pub(super) fn apply_changes(
+    store: &Store,
+    target: &Target<'_>,
+    changes: &Changes,
+) -> Result<(), Unwritten> {
+    let done = change(store, |state| {
+        if let Err(e) = check(state, target) {
+            return Ok((Vec::new(), Err(e)));
+        }
+        let table = native_table(state, target.name.table(), "TABLES_GET")?;
+        let meta = table.meta();
+        if meta.primary_key.is_empty() {
+            return Ok((Vec::new(), Err(Unwritten::Refused(keyless(target.stream)))));
+        }
+        let now = micros_now();
+        let changed = table
+            .changes(changes, meta.ingestion_partition(now), now)
+            .map_err(|e| failed(&e))?;
+        Ok((changed.into_iter().collect(), Ok(())))
+    });
+    done.map_err(Unwritten::Ended)?
 }
 
 /// The stream, if rows may be appended to it now: `None` for the default stream.

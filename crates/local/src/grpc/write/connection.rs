@@ -12,12 +12,13 @@ use bytes::Bytes;
 use prost::Message;
 use tonic::Status;
 
-use super::apply::{Target, Unwritten, append, check};
-use super::errors::{bad_rows, failed, malformed, mismatch, too_large};
+use super::apply::{Target, Unwritten, append, apply_changes, check};
+use super::change::{NOT_A_CHANGE_TYPE, RowKind};
+use super::errors::{bad_rows, failed, keyless, malformed, mismatch, too_large};
 use super::name::{Name, micros, native_table, propagated};
 use super::plan::{Plan, WriterSchema};
 use super::request::{AppendRequest, Rows};
-use super::rows::{RowFault, Undecoded};
+use super::rows::{DecodedRows, RowFault, Undecoded};
 use super::schema::table_schema;
 use crate::grpc::proto::append_rows_request::MissingValueInterpretation;
 use crate::grpc::proto::append_rows_response::{AppendResult, Response};
@@ -62,6 +63,8 @@ pub(super) struct Connection {
     /// Whether the destination has ever changed.
     multiplexed: bool,
     missing: Missing,
+    /// What rows of each stream are, which does not change within a connection.
+    kinds: HashMap<String, RowKind>,
 }
 
 impl Connection {
@@ -71,6 +74,7 @@ impl Connection {
             destination: None,
             multiplexed: false,
             missing: Missing::default(),
+            kinds: HashMap::new(),
         }
     }
 
@@ -117,7 +121,7 @@ impl Connection {
         let answered = write(
             &self.service,
             destination,
-            &mut self.missing,
+            (&mut self.missing, &mut self.kinds),
             request.offset,
             rows,
             interpretations,
@@ -282,7 +286,7 @@ type Written = (Option<i64>, Option<crate::grpc::proto::TableSchema>);
 async fn write(
     service: &Arc<Service>,
     to: &mut Destination,
-    sticky: &mut Missing,
+    (sticky, kinds): (&mut Missing, &mut HashMap<String, RowKind>),
     offset: Option<i64>,
     rows: Bytes,
     interpretations: Interpretations,
@@ -293,11 +297,12 @@ async fn write(
         incarnation: to.incarnation,
         offset,
     };
-    let schema = service.store.read(|state| {
+    let (schema, meta) = service.store.read(|state| {
         check(state, &target)?;
         let table = native_table(state, to.name.table(), "TABLES_GET").map_err(Unwritten::Ended)?;
-        Ok::<_, Unwritten>(known_schema(service, &table))
+        Ok::<_, Unwritten>((known_schema(service, &table), table.meta()))
     })?;
+    let key = &meta.primary_key;
     let refuse = |why: String| {
         Failure::Refused(Status::invalid_argument(format!(
             "{why} Entity: {}",
@@ -306,13 +311,22 @@ async fn write(
     };
     let defaulted = interpretations.defaulted(sticky, &schema).map_err(refuse)?;
     let plan = match &mut to.plan {
-        Some(plan) if plan.is_for(&schema) => plan,
+        Some(plan) if plan.is_for(&schema, key) => plan,
         slot => {
-            let plan = Plan::compile(&to.writer, &schema)
+            let plan = Plan::compile(&to.writer, &schema, key)
                 .map_err(|e| Failure::Refused(mismatch(&e, target.stream)))?;
             slot.insert(plan)
         }
     };
+    let kind = plan.kind();
+    if kind == RowKind::Change && key.is_empty() {
+        return Err(Failure::Refused(keyless(target.stream)));
+    }
+    if *kinds.entry(target.stream.to_string()).or_insert(kind) != kind {
+        return Err(refuse(format!(
+            "{NOT_A_CHANGE_TYPE}: rows with and without a change type cannot share a connection."
+        )));
+    }
     let decoded = if rows.len() > LARGE_BYTES {
         blocking(|| plan.decode(&rows, &defaulted))
     } else {
@@ -327,8 +341,22 @@ async fn write(
         .fill(service, &schema)
         .await
         .map_err(|e| Failure::Ended(failed(&e)))?;
-    let batch = decoded.batch().map_err(|e| Failure::Ended(failed(&e)))?;
-    let offset = append(&service.store, &target, batch)?;
+    let offset = match decoded.rows().map_err(|e| Failure::Ended(failed(&e)))? {
+        DecodedRows::Added(batch) => append(&service.store, &target, batch)?,
+        DecodedRows::Changed(changes) => {
+            if let Name::Created(_) = target.name {
+                let first = match changes.deleted.first() {
+                    Some(true) => "DELETE",
+                    _ => "UPSERT",
+                };
+                return Err(refuse(format!(
+                    "{NOT_A_CHANGE_TYPE} in insert mode: {first}"
+                )));
+            }
+            apply_changes(&service.store, &target, &changes)?;
+            None
+        }
+    };
     let updated = (to.told != schema).then(|| table_schema(&schema));
     to.told = schema;
     Ok((offset, updated))

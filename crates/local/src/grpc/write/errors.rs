@@ -40,6 +40,13 @@ pub(super) fn recreated(table: &TableRef, stream: &str) -> Status {
     ))
 }
 
+/// Changes of a table whose rows have no key.
+pub(super) fn keyless(stream: &str) -> Status {
+    Status::invalid_argument(format!(
+        "Change data capture needs a table with a primary key. Entity: {stream}"
+    ))
+}
+
 /// A flush past the last row.
 pub(super) fn beyond_end(offset: i64, stream: &str) -> Status {
     Status::out_of_range(format!(

@@ -11,6 +11,7 @@
 
 mod apply;
 mod arrow;
+mod change;
 mod connection;
 mod errors;
 mod name;

@@ -6,6 +6,7 @@ use std::sync::Arc;
 use bytes::Bytes;
 
 use super::arrow::ArrowPlan;
+use super::change::RowKind;
 use super::proto::ProtoPlan;
 use super::rows::{Decoded, Undecoded};
 use crate::schema::TableSchema;
@@ -41,6 +42,8 @@ impl WriterSchema {
 #[derive(Debug)]
 pub(super) struct Plan {
     schema: Arc<TableSchema>,
+    /// Names of the primary key's columns.
+    key: Vec<String>,
     decoder: Decoder,
 }
 
@@ -54,22 +57,32 @@ impl Plan {
     pub(super) fn compile(
         writer: &WriterSchema,
         schema: &Arc<TableSchema>,
+        key: &[String],
     ) -> Result<Self, Mismatch> {
         let decoder = match writer {
             WriterSchema::Proto(descriptor) => {
-                Decoder::Proto(Box::new(ProtoPlan::compile(descriptor, schema)?))
+                Decoder::Proto(Box::new(ProtoPlan::compile(descriptor, schema, key)?))
             }
             WriterSchema::Arrow(message) => Decoder::Arrow(ArrowPlan::compile(message, schema)?),
         };
         Ok(Self {
             schema: Arc::clone(schema),
+            key: key.to_vec(),
             decoder,
         })
     }
 
-    /// Whether it is for these columns.
-    pub(super) fn is_for(&self, schema: &Arc<TableSchema>) -> bool {
-        Arc::ptr_eq(&self.schema, schema) || self.schema == *schema
+    /// Whether it is for these columns and this key.
+    pub(super) fn is_for(&self, schema: &Arc<TableSchema>, key: &[String]) -> bool {
+        self.key == key && (Arc::ptr_eq(&self.schema, schema) || self.schema == *schema)
+    }
+
+    /// What its rows are.
+    pub(super) fn kind(&self) -> RowKind {
+        match &self.decoder {
+            Decoder::Proto(plan) if plan.captures() => RowKind::Change,
+            Decoder::Proto(_) | Decoder::Arrow(_) => RowKind::Insert,
+        }
     }
 
     /// Decodes the rows of a request. A column of `defaulted` has a value where rows

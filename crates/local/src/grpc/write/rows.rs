@@ -6,10 +6,12 @@ use arrow::array::{ArrayRef, RecordBatch, RecordBatchOptions};
 use arrow::compute::interleave;
 use arrow::datatypes::SchemaRef;
 
+use super::change::RowChanges;
 use crate::engine::column_defaults;
 use crate::error::{Result, ServiceError};
 use crate::schema::TableSchema;
 use crate::server::Service;
+use crate::store::Changes;
 use crate::value::build::ColumnBuilder;
 
 /// Rows in the Arrow form of their table, before defaults are filled in.
@@ -23,6 +25,15 @@ pub(super) struct Decoded {
     /// By column: for each row whether it leaves the column to its default. Empty
     /// where that cannot be.
     pub(super) missing: Vec<Vec<bool>>,
+    /// What the rows change, if they are changes.
+    pub(super) changes: Option<RowChanges>,
+}
+
+/// What is to be done with rows.
+#[derive(Debug)]
+pub(super) enum DecodedRows {
+    Added(RecordBatch),
+    Changed(Changes),
 }
 
 /// What is wrong with a row.
@@ -91,6 +102,19 @@ impl Decoded {
                 .map_err(|e| ServiceError::internal(format!("a default does not fit: {e}")))?;
         }
         Ok(())
+    }
+
+    /// The rows as what is to be done with them.
+    pub(super) fn rows(mut self) -> Result<DecodedRows> {
+        let Some(changes) = self.changes.take() else {
+            return self.batch().map(DecodedRows::Added);
+        };
+        Ok(DecodedRows::Changed(Changes {
+            schema: self.schema,
+            columns: self.columns,
+            deleted: changes.deleted,
+            sequences: changes.sequences,
+        }))
     }
 
     /// The rows as a batch.

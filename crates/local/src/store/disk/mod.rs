@@ -49,7 +49,7 @@ use crate::schema::{column_bytes, logical_bytes};
 pub(crate) use self::file::sync_directory;
 pub(super) use self::file::{FileReader, FileSlice};
 pub(crate) use self::journal::{Journal, framed};
-pub(super) use self::record::{Image, LifeImage, StoredSegment, StreamImage, TableImage};
+pub(super) use self::record::{Image, LifeImage, LogImage, StoredSegment, StreamImage, TableImage};
 
 /// Segments up to this size are written into the journal.
 const SMALL_BYTES: usize = 64 << 10;
@@ -214,6 +214,7 @@ impl Disk {
     pub(super) fn stage(&self, segments: Vec<Segment>) -> Result<Vec<Segment>> {
         let mut out = Vec::with_capacity(segments.len());
         for segment in segments {
+            let segment = segment.whole()?;
             match segment.content() {
                 Content::Batches(batches) => {
                     for piece in cut(segment, &batches) {

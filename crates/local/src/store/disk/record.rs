@@ -10,6 +10,7 @@ use serde::{Deserialize, Serialize};
 use super::file::{DataFile, FileSlice};
 use crate::error::{Result, ServiceError};
 use crate::schema::TableSchema;
+use crate::store::capture::{ChangedRows, Earlier};
 use crate::store::dataset::Dataset;
 use crate::store::job_record::JobRecord;
 use crate::store::mutation::Mutation;
@@ -37,6 +38,8 @@ enum Step {
     Replace(TableRef, Vec<StoredSegment>),
     ReplacePartitions(TableRef, Vec<i64>, Vec<StoredSegment>),
     Rewrite(TableRef, Vec<(u64, Vec<StoredSegment>)>),
+    Change(TableRef, StoredChange),
+    ForgetChanges(TableRef),
     Forget(TableRef, i64),
     Compact(TableRef, Vec<u64>, StoredSegment),
     PutRoutine(RoutineRef, Box<Routine>),
@@ -46,6 +49,15 @@ enum Step {
     PutStream(String, StreamMeta),
     SpliceStream(String, usize, usize, Vec<StoredSegment>),
     DropStream(String),
+}
+
+/// A change of rows by key.
+#[derive(Debug, Serialize, Deserialize)]
+struct StoredChange {
+    removed: Vec<(u64, Vec<u32>)>,
+    rows: Vec<StoredSegment>,
+    log: Vec<StoredSegment>,
+    earlier: Earlier,
 }
 
 /// A segment without its rows.
@@ -106,7 +118,14 @@ pub(in crate::store) struct TableImage {
     pub(in crate::store) changed: i64,
     pub(in crate::store) schemas: Vec<(i64, TableSchema)>,
     pub(in crate::store) lives: Vec<LifeImage>,
+    /// There once rows were changed by key.
+    #[serde(default)]
+    pub(in crate::store) log: Option<LogImage>,
 }
+
+/// What is known of the order of changes by key: segments and their ids.
+#[derive(Debug, Serialize, Deserialize)]
+pub(in crate::store) struct LogImage(pub(in crate::store) Vec<(u64, StoredSegment)>);
 
 /// One segment of a [`TableImage`] and when it was live.
 #[derive(Debug, Serialize, Deserialize)]
@@ -114,6 +133,9 @@ pub(in crate::store) struct LifeImage {
     pub(in crate::store) id: u64,
     pub(in crate::store) parts: Vec<(i64, usize)>,
     pub(in crate::store) to: Option<i64>,
+    /// Rows that were removed one by one, with commit times.
+    #[serde(default)]
+    pub(in crate::store) removed: Vec<(i64, Vec<u32>)>,
     pub(in crate::store) segment: StoredSegment,
 }
 
@@ -162,6 +184,16 @@ fn step(mutation: &Mutation, rows: &mut Vec<u8>) -> Result<Step> {
                 .map(|(gone, segments)| Ok((*gone, stored(segments)?)))
                 .collect::<Result<_>>()?,
         ),
+        Mutation::Change(reference, changed) => Step::Change(
+            reference.clone(),
+            StoredChange {
+                removed: changed.removed.clone(),
+                rows: stored(&changed.rows)?,
+                log: stored(&changed.log)?,
+                earlier: changed.earlier,
+            },
+        ),
+        Mutation::ForgetChanges(reference) => Step::ForgetChanges(reference.clone()),
         Mutation::Forget(reference, horizon) => Step::Forget(reference.clone(), *horizon),
         Mutation::Compact(reference, gone, segment) => Step::Compact(
             reference.clone(),
@@ -333,6 +365,16 @@ impl<'a> Files<'a> {
                     .map(|(gone, stored)| Ok((gone, segments(stored)?)))
                     .collect::<Result<_>>()?,
             ),
+            Step::Change(reference, stored) => {
+                let changed = ChangedRows {
+                    removed: stored.removed,
+                    rows: segments(stored.rows)?,
+                    log: segments(stored.log)?,
+                    earlier: stored.earlier,
+                };
+                Mutation::Change(reference, Box::new(changed))
+            }
+            Step::ForgetChanges(reference) => Mutation::ForgetChanges(reference),
             Step::Forget(reference, horizon) => Mutation::Forget(reference, horizon),
             Step::Compact(reference, gone, stored) => {
                 Mutation::Compact(reference, gone, self.segment(&stored, rows)?)

@@ -16,6 +16,7 @@ use arrow::datatypes::{Schema, SchemaRef};
 
 use self::convert::{Faults, convert};
 use self::types::check;
+use super::change::is_pseudocolumn;
 use super::plan::Mismatch;
 use super::rows::{Decoded, RowFault, Undecoded, too_many};
 use crate::error::{Result, ServiceError};
@@ -40,6 +41,12 @@ impl ArrowPlan {
         let writer = ipc::schema(message).map_err(Mismatch::Invalid)?;
         if writer.fields().is_empty() {
             return Err(Mismatch::Invalid("it has no columns".into()));
+        }
+        if let Some(field) = writer.fields().iter().find(|f| is_pseudocolumn(f.name())) {
+            return Err(Mismatch::Invalid(format!(
+                "the column {}: change data capture takes protobuf rows, and these are Arrow's",
+                field.name()
+            )));
         }
         let sources = sources(&writer, schema)?;
         Ok(Self {
@@ -102,6 +109,7 @@ impl ArrowPlan {
             columns,
             rows,
             missing,
+            changes: None,
         })
     }
 }

@@ -217,6 +217,14 @@ impl Column {
         }
     }
 
+    /// The value that the row which is read has here, if it is text.
+    pub(super) fn text(&self) -> Option<&[u8]> {
+        match &self.body {
+            Body::Leaf(leaf) if self.seen => leaf.values.last_bytes(),
+            _ => None,
+        }
+    }
+
     fn last_int(&self) -> Option<i64> {
         match &self.body {
             Body::Leaf(leaf) => leaf.values.last_int(),

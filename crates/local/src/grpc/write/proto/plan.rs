@@ -8,10 +8,6 @@ use super::convert::{Leaf, Source};
 use super::descriptor::{self, FieldType as ProtoField, Kind, Label, MessageType, Named, Scope};
 use crate::schema::{Field, FieldType, Mode, TableSchema};
 
-/// The pseudocolumns of change data capture.
-pub(super) const CHANGE_TYPE: &str = "_CHANGE_TYPE";
-pub(super) const CHANGE_SEQUENCE: &str = "_CHANGE_SEQUENCE_NUMBER";
-
 /// What is wrong with a writer schema, as far as it was looked at.
 #[derive(Debug, Default)]
 struct Findings {
@@ -53,15 +49,6 @@ fn children(
                     proto.number
                 ))
             })?;
-        if path.is_empty()
-            && [CHANGE_TYPE, CHANGE_SEQUENCE]
-                .iter()
-                .any(|pseudo| proto.column().eq_ignore_ascii_case(pseudo))
-        {
-            return Err(Mismatch::Invalid(format!(
-                "{name}: change data capture is not supported by bigquery-local"
-            )));
-        }
         let column = fields
             .iter()
             .position(|f| f.name.eq_ignore_ascii_case(proto.column()));

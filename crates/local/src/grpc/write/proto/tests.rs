@@ -84,7 +84,7 @@ fn decode(
     message: &DescriptorProto,
     given: &[Vec<u8>],
 ) -> Result<Decoded, Undecoded> {
-    let mut plan = ProtoPlan::compile(&message.encode_to_vec(), columns).unwrap();
+    let mut plan = ProtoPlan::compile(&message.encode_to_vec(), columns, &[]).unwrap();
     plan.decode(&rows(given), &[])
 }
 
@@ -417,7 +417,7 @@ fn annotations_name_columns_that_fields_cannot() {
     let mut proto_field = field(1, "col_1", Type::Int64).encode_to_vec();
     proto_field.extend(options);
     let descriptor = [bytes(1, "Row"), bytes(2, proto_field)].concat();
-    let mut plan = ProtoPlan::compile(&descriptor, &columns).unwrap();
+    let mut plan = ProtoPlan::compile(&descriptor, &columns, &[]).unwrap();
     let decoded = plan.decode(&rows(&[int(1, 5)]), &[]).unwrap();
     let batch = decoded.batch().unwrap();
     assert_eq!(array_value_to_string(batch.column(0), 0).unwrap(), "5");
@@ -439,8 +439,9 @@ fn fields_that_are_too_many_or_of_a_wrong_type_are_all_named() {
     );
     row.nested_type
         .push(message("S", vec![field(1, "y", Type::Int64)]));
-    let refused =
-        |row: &DescriptorProto| ProtoPlan::compile(&row.encode_to_vec(), &columns).unwrap_err();
+    let refused = |row: &DescriptorProto| {
+        ProtoPlan::compile(&row.encode_to_vec(), &columns, &[]).unwrap_err()
+    };
     assert_eq!(
         refused(&row),
         Mismatch::Extra(vec!["s.y".into(), "b".into()])
@@ -454,7 +455,7 @@ fn fields_that_are_too_many_or_of_a_wrong_type_are_all_named() {
         Mismatch::Incompatible(vec!["a".into(), "s".into()])
     );
     assert!(matches!(
-        ProtoPlan::compile(&[0xff], &columns),
+        ProtoPlan::compile(&[0xff], &columns, &[]),
         Err(Mismatch::Invalid(_))
     ));
 }
@@ -463,7 +464,7 @@ fn fields_that_are_too_many_or_of_a_wrong_type_are_all_named() {
 fn a_plan_is_used_again() {
     let (columns, row) = scalar("STRING", Type::String);
     let columns = schema(columns);
-    let mut plan = ProtoPlan::compile(&row.encode_to_vec(), &columns).unwrap();
+    let mut plan = ProtoPlan::compile(&row.encode_to_vec(), &columns, &[]).unwrap();
     let bad = rows(&[bytes(1, [0xff]), vec![0x0a, 0x7f], bytes(1, "x")]);
     assert!(matches!(plan.decode(&bad, &[]), Err(Undecoded::Rows(f)) if f.len() == 2));
     let decoded = plan.decode(&rows(&[bytes(1, "y")]), &[]).unwrap();

@@ -134,6 +134,16 @@ impl Values {
         }
     }
 
+    /// The last value, of text or bytes.
+    pub(super) fn last_bytes(&self) -> Option<&[u8]> {
+        let Self::Bytes(ends, data) = self else {
+            return None;
+        };
+        let (last, before) = ends.split_last()?;
+        let start = usize::try_from(before.last().copied().unwrap_or(0)).ok()?;
+        data.get(start..usize::try_from(*last).ok()?)
+    }
+
     /// The values as an array of `data_type`; none are left.
     pub(super) fn finish(
         &mut self,
