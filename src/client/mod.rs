@@ -21,7 +21,7 @@ use futures::stream::BoxStream;
 
 use crate::auth::Credentials;
 use crate::error::Result;
-use crate::options::{ConnectionOptions, DefaultStreamOptions};
+use crate::options::{ConnectionOptions, StreamOptions};
 use crate::types::{DatasetRef, TableRef};
 use read::Connections;
 use read::session::{ReadSession, ReadSessionRequest};
@@ -31,7 +31,9 @@ use rest::job_model::{DryRun, Job, JobRef, JobState, ResultPage};
 use rest::jobs::{Inserted, QueryParameters, QueryRequest};
 use rest::model::{DatasetListItem, Table, TableListItem};
 use retry::{Clock, SystemClock};
-use write::default::{DefaultStream, DefaultStreamTarget, WriteCounters};
+use write::append::{AppendStream, AppendTarget, Denied};
+use write::streams::{CreatedStream, Flushed, StreamKind};
+use write::{Access, WriteCounters};
 
 /// A client of BigQuery; cloning is cheap and shares connections and tokens.
 #[derive(Clone)]
@@ -268,20 +270,89 @@ impl Client {
     /// the first request. Needs a Tokio runtime.
     pub fn default_stream<T: Send + 'static>(
         &self,
-        target: DefaultStreamTarget,
-        options: &DefaultStreamOptions,
+        target: AppendTarget,
+        options: &StreamOptions,
         counters: Arc<WriteCounters>,
-    ) -> DefaultStream<T> {
+    ) -> AppendStream<T> {
+        self.write_access()
+            .default_stream(target, options, counters)
+    }
+
+    /// Opens a stream for appending that [`create_write_stream`] has made. One
+    /// writer at a time may append to it. Nothing is sent before the first request.
+    /// Needs a Tokio runtime.
+    ///
+    /// [`create_write_stream`]: Self::create_write_stream
+    pub fn created_stream<T: Send + 'static>(
+        &self,
+        stream: CreatedStream,
+        target: AppendTarget,
+        options: &StreamOptions,
+        counters: Arc<WriteCounters>,
+    ) -> AppendStream<T> {
+        self.write_access()
+            .created_stream(stream, target, options, counters)
+    }
+
+    /// Makes a write stream of a table and answers its name,
+    /// `projects/…/datasets/…/tables/…/streams/…`. The service has no call that
+    /// removes one; it forgets those that are not used for days.
+    ///
+    /// # Errors
+    /// [`crate::error::ErrorKind::PermissionDenied`] when the table does not exist
+    /// or may not be written to, which the service does not tell apart.
+    pub async fn create_write_stream(
+        &self,
+        table: &TableRef,
+        kind: StreamKind,
+        denied: Denied,
+    ) -> Result<String> {
+        self.write_access().create(table, kind, denied).await
+    }
+
+    /// Ends a write stream: nothing more can be appended to it. Answers how many
+    /// rows it has. Ending it again changes nothing.
+    ///
+    /// # Errors
+    /// [`crate::error::ErrorKind::InvalidArgument`] or
+    /// [`crate::error::ErrorKind::NotFound`] when there is no such stream.
+    pub async fn finalize_write_stream(&self, stream: &str) -> Result<i64> {
+        self.write_access().finalize(stream).await
+    }
+
+    /// Makes the rows of a buffered stream visible up to `offset`, inclusive.
+    /// Flushing again changes nothing.
+    ///
+    /// # Errors
+    /// [`crate::error::ErrorKind::InvalidArgument`] when the stream has not so many
+    /// rows, is finalized, or does not exist.
+    pub async fn flush_rows(&self, stream: &str, offset: i64, denied: Denied) -> Result<Flushed> {
+        self.write_access().flush(stream, offset, denied).await
+    }
+
+    /// Makes all rows of pending streams of a table visible at once. The streams
+    /// have to be finalized. Committing the same streams again changes nothing.
+    ///
+    /// # Errors
+    /// [`crate::error::ErrorKind::FailedPrecondition`] when the service refuses one
+    /// of them, or some of them were committed before and others not; then nothing
+    /// is committed by this call.
+    pub async fn batch_commit_write_streams(
+        &self,
+        table: &TableRef,
+        streams: &[String],
+    ) -> Result<()> {
+        self.write_access().batch_commit(table, streams).await
+    }
+
+    fn write_access(&self) -> Access<'_> {
         let inner = &self.0;
-        DefaultStream::open(
-            inner.write_connections.clone(),
-            inner.credentials.clone(),
-            &inner.clock,
-            inner.options.trace_id.clone(),
-            target,
-            options,
-            counters,
-        )
+        Access {
+            connections: &inner.write_connections,
+            credentials: &inner.credentials,
+            clock: &inner.clock,
+            trace_id: inner.options.trace_id.as_deref(),
+        }
     }
 }
 

@@ -11,6 +11,8 @@ pub mod registry;
 mod resolved;
 mod set;
 mod sink;
+mod stream;
+mod stream_rows;
 mod suggest;
 mod values;
 
@@ -22,6 +24,6 @@ pub use resolved::{
 };
 pub use set::BigQueryOptions;
 pub use sink::{
-    AppendFormat, DefaultStreamOptions, FailureOptions, FailurePolicy, MAX_APPEND_REQUEST_BYTES,
-    MissingValue, SinkOptions, WriteMethod,
+    AppendFormat, FailureOptions, FailurePolicy, MissingValue, SinkOptions, WriteMethod,
 };
+pub use stream::{MAX_APPEND_REQUEST_BYTES, StreamOptions};

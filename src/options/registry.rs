@@ -1,6 +1,9 @@
 //! The table of options: one row each, feeding parsing, `SET`, the
 //! documentation and the texts of errors.
 
+use std::sync::LazyLock;
+
+use super::stream_rows;
 use super::suggest;
 use super::values;
 use crate::error::{Error, Result};
@@ -191,11 +194,6 @@ const PLANNED: &[(&str, &str)] = &[
         "sink.default_stream.flush_interval",
         "writing unbounded plans",
     ),
-    (
-        "sink.buffered_stream",
-        "the write method storage_api_exactly_once",
-    ),
-    ("sink.pending_stream", "the write method storage_api_atomic"),
     ("sink.file_loads", "the write method file_loads"),
     ("sink.cdc", "change data capture"),
 ];
@@ -269,7 +267,17 @@ macro_rules! options {
         )*
 
         /// Every option, in the order of the documentation.
-        pub static REGISTRY: &[&OptionRow] = &[$(&$constant),*];
+        pub static REGISTRY: LazyLock<Vec<&'static OptionRow>> = LazyLock::new(|| {
+            let mut rows: Vec<&'static OptionRow> = vec![$(&$constant),*];
+            for streams in [
+                &stream_rows::DEFAULT_STREAM,
+                &stream_rows::BUFFERED_STREAM,
+                &stream_rows::PENDING_STREAM,
+            ] {
+                rows.extend(streams.all());
+            }
+            rows
+        });
     };
 }
 
@@ -437,7 +445,8 @@ options! {
             "file_loads",
         ]),
         Session, Stage::Ready, Shown,
-        "how INSERT writes; this version writes by storage_api_at_least_once and refuses the others"
+        "how INSERT writes: to the default stream, to buffered streams, to pending streams, or by load \
+         jobs; this version refuses file_loads"
     }
     SINK_FORMAT = "sink.format" {
         "auto", ValueForm::Choice(&["auto", "arrow", "proto"]), Session, Stage::Ready, Shown,
@@ -458,56 +467,6 @@ options! {
         "none", ValueForm::Count { min: 0, max: 4_294_967_295 }, Session, Stage::Ready, Shown,
         "under drop, the statement fails when more rows than this could not be written"
     }
-    SINK_MAX_APPEND_REQUEST_BYTES = "sink.default_stream.max_append_request_bytes" {
-        "512 KiB", ValueForm::Size, Session, Stage::Ready, Shown,
-        "rows go out in requests of about this size, at most 9 MiB; a row larger than it has a \
-         request for itself"
-    }
-    SINK_MAX_INFLIGHT_REQUESTS = "sink.default_stream.max_inflight_requests" {
-        "100", ValueForm::Count { min: 1, max: 1_000 }, Session, Stage::Ready, Shown,
-        "requests under way on a connection; further ones wait"
-    }
-    SINK_MAX_INFLIGHT_BYTES = "sink.default_stream.max_inflight_bytes" {
-        "100 MiB", ValueForm::Size, Session, Stage::Ready, Shown,
-        "bytes under way on a connection; further ones wait"
-    }
-    SINK_APPEND_TIMEOUT = "sink.default_stream.append_timeout" {
-        "5 min", ValueForm::Duration, Session, Stage::Ready, Shown,
-        "a connection that answers nothing for this long while requests wait is given up, and what \
-         it did not answer is sent again"
-    }
-    SINK_RECOVERY_INITIAL_BACKOFF = "sink.default_stream.recovery.initial_backoff" {
-        "500 ms", ValueForm::Duration, Session, Stage::Ready, Shown,
-        "wait before a broken connection is replaced; it doubles while nothing is acknowledged"
-    }
-    SINK_RECOVERY_MAX_BACKOFF = "sink.default_stream.recovery.max_backoff" {
-        "10 s", ValueForm::Duration, Session, Stage::Ready, Shown,
-        "greatest of these waits, and the wait when a quota is used up"
-    }
-    SINK_RECOVERY_MAX_ATTEMPTS = "sink.default_stream.recovery.max_attempts" {
-        "10", ValueForm::Count { min: 1, max: 1_000_000 }, Session, Stage::Ready, Shown,
-        "connections in a row on which nothing was acknowledged before the statement fails"
-    }
-    SINK_RETRY_INITIAL_DELAY = "sink.default_stream.retry.initial_delay" {
-        "500 ms", ValueForm::Duration, Session, Stage::Ready, Shown,
-        "wait before a request that the service refused for now is sent again"
-    }
-    SINK_RETRY_DELAY_MULTIPLIER = "sink.default_stream.retry.delay_multiplier" {
-        "2", ValueForm::Count { min: 1, max: 100 }, Session, Stage::Ready, Shown,
-        "by how much each of these waits is longer than the one before"
-    }
-    SINK_RETRY_MAX_DELAY = "sink.default_stream.retry.max_delay" {
-        "30 s", ValueForm::Duration, Session, Stage::Ready, Shown,
-        "greatest of these waits"
-    }
-    SINK_RETRY_MAX_ATTEMPTS = "sink.default_stream.retry.max_attempts" {
-        "5", ValueForm::Count { min: 1, max: 1_000_000 }, Session, Stage::Ready, Shown,
-        "such refusals in a row before the statement fails"
-    }
-    SINK_RETRY_MAX_DURATION = "sink.default_stream.retry.max_duration" {
-        "5 min", ValueForm::Duration, Session, Stage::Ready, Shown,
-        "no such request is sent again later than this after its first refusal"
-    }
 }
 
 /// The documentation's table of options, in Markdown.
@@ -524,7 +483,7 @@ pub fn markdown() -> String {
          | option | default | meaning | allowed | SET |\n\
          |---|---|---|---|---|\n",
     );
-    for row in REGISTRY {
+    for row in REGISTRY.iter() {
         let names: Vec<String> = std::iter::once(row.name)
             .chain(row.spellings.iter().copied())
             .map(|name| format!("`{name}`"))

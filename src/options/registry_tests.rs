@@ -4,7 +4,7 @@ use std::collections::HashSet;
 #[test]
 fn names_and_spellings_are_canonical_and_unique() {
     let mut seen = HashSet::new();
-    for row in REGISTRY {
+    for row in REGISTRY.iter() {
         for name in std::iter::once(&row.name).chain(row.spellings) {
             assert_eq!(canonical(name), *name);
             assert!(seen.insert(*name), "{name} twice");

@@ -9,7 +9,7 @@ use chrono::{DateTime, Utc};
 use super::endpoint::{EndpointUrl, Plaintext};
 use super::raw::RawOptions;
 use super::registry::{self, OptionRow, Stage};
-use super::sink::{SinkOptions, sink};
+use super::sink::{SinkOptions, check_methods, sink};
 use super::values;
 use crate::error::{Error, Result};
 
@@ -251,6 +251,7 @@ impl Options {
         let raw = &own.or_defaults(defaults);
         check_pairs(raw)?;
         check_used(own, raw)?;
+        check_methods(own, raw)?;
         for (name, _) in raw.iter() {
             if let Stage::Planned(feature) = registry::find(name)?.stage {
                 return Err(Error::configuration(format!(

@@ -1,4 +1,5 @@
 use super::*;
+use crate::options::WriteMethod;
 
 fn resolve(pairs: &[(&str, &str)]) -> Result<Options> {
     Options::resolve(&RawOptions::from_pairs(pairs.iter().copied())?)
@@ -68,7 +69,55 @@ fn documented_defaults_are_the_ones_in_effect() {
         .map(|row| (row.name, row.default))
         .collect();
     assert!(said.len() > 10);
-    assert_eq!(resolve(&said).unwrap().sink, SinkOptions::default());
+    // As defaults of a session, which may be about other methods than the selected.
+    let said = RawOptions::from_pairs(said).unwrap();
+    let options = Options::resolve_over(&RawOptions::new(), &said).unwrap();
+    assert_eq!(options.sink, SinkOptions::default());
+}
+
+#[test]
+fn each_method_has_its_stream_options() {
+    for (method, streams, selected) in [
+        (
+            "storage_api_at_least_once",
+            "default_stream",
+            WriteMethod::StorageApiAtLeastOnce,
+        ),
+        (
+            "storage_api_exactly_once",
+            "buffered_stream",
+            WriteMethod::StorageApiExactlyOnce,
+        ),
+        (
+            "STORAGE_API_ATOMIC",
+            "pending_stream",
+            WriteMethod::StorageApiAtomic,
+        ),
+    ] {
+        let option = format!("sink.{streams}.max_inflight_requests");
+        let sink = resolve(&[("sink.write_method", method), (&option, "7")])
+            .unwrap()
+            .sink;
+        assert_eq!(sink.write_method, selected);
+        let inflight = [
+            &sink.default_stream,
+            &sink.buffered_stream,
+            &sink.pending_stream,
+        ]
+        .map(|streams| streams.max_inflight_requests);
+        assert_eq!(inflight.iter().filter(|most| **most == 7).count(), 1);
+        assert_eq!(inflight[selected as usize], 7);
+        for other in ["default_stream", "buffered_stream", "pending_stream"] {
+            if other != streams {
+                let option = format!("sink.{other}.append_timeout");
+                let method = method.to_lowercase();
+                refused(
+                    &[("sink.write_method", &method), (&option, "1 s")],
+                    &[&option, "sink.write_method", &method],
+                );
+            }
+        }
+    }
 }
 
 #[test]

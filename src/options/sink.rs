@@ -1,20 +1,11 @@
 //! How to write.
 
-use std::time::Duration;
-
 use super::raw::RawOptions;
 use super::registry::{self, OptionRow};
-use super::resolved::{count, duration, lower};
-use super::values;
+use super::resolved::{count, lower};
+use super::stream::StreamOptions;
+use super::stream_rows::{self, StreamRows};
 use crate::error::{Error, Result};
-
-/// No request is larger than this, so that rows with what stands around them stay
-/// below the service's limit. Its documentation gives 20 MB, and it has refused
-/// requests above 10 MiB.
-pub const MAX_APPEND_REQUEST_BYTES: usize = 9 << 20;
-
-/// Requests below this would be all framing.
-const MIN_APPEND_REQUEST_BYTES: usize = 1 << 10;
 
 /// How to write.
 #[derive(Debug, Clone, PartialEq, Default)]
@@ -28,7 +19,11 @@ pub struct SinkOptions {
     /// What becomes of rows that cannot be written.
     pub failure: FailureOptions,
     /// Of the default stream.
-    pub default_stream: DefaultStreamOptions,
+    pub default_stream: StreamOptions,
+    /// Of buffered streams.
+    pub buffered_stream: StreamOptions,
+    /// Of pending streams.
+    pub pending_stream: StreamOptions,
 }
 
 /// By which of the service's ways rows are written.
@@ -39,13 +34,36 @@ pub enum WriteMethod {
     /// acknowledged, and a lost acknowledgement writes rows again.
     #[default]
     StorageApiAtLeastOnce,
+    /// Appends to buffered streams at known offsets: rows are visible when they are
+    /// committed, each once.
+    StorageApiExactlyOnce,
+    /// Appends to pending streams: the rows of a commit are visible at once, all or
+    /// none of them.
+    StorageApiAtomic,
 }
 
 impl WriteMethod {
+    const ALL: [WriteMethod; 3] = [
+        WriteMethod::StorageApiAtLeastOnce,
+        WriteMethod::StorageApiExactlyOnce,
+        WriteMethod::StorageApiAtomic,
+    ];
+
     /// The value of `sink.write_method`.
     pub fn name(self) -> &'static str {
         match self {
             WriteMethod::StorageApiAtLeastOnce => "storage_api_at_least_once",
+            WriteMethod::StorageApiExactlyOnce => "storage_api_exactly_once",
+            WriteMethod::StorageApiAtomic => "storage_api_atomic",
+        }
+    }
+
+    /// The options of its streams.
+    fn stream_rows(self) -> &'static StreamRows {
+        match self {
+            WriteMethod::StorageApiAtLeastOnce => &stream_rows::DEFAULT_STREAM,
+            WriteMethod::StorageApiExactlyOnce => &stream_rows::BUFFERED_STREAM,
+            WriteMethod::StorageApiAtomic => &stream_rows::PENDING_STREAM,
         }
     }
 }
@@ -92,54 +110,6 @@ pub enum FailurePolicy {
     Drop,
 }
 
-/// How to append to the default stream.
-#[derive(Debug, Clone, PartialEq)]
-pub struct DefaultStreamOptions {
-    /// Bytes of a request, about.
-    pub max_append_request_bytes: usize,
-    /// Requests under way at most.
-    pub max_inflight_requests: usize,
-    /// Bytes under way at most.
-    pub max_inflight_bytes: usize,
-    /// How long a connection may be silent while requests wait.
-    pub append_timeout: Duration,
-    /// The wait before the first replacement of a broken connection.
-    pub recovery_initial_backoff: Duration,
-    /// The greatest of these waits.
-    pub recovery_max_backoff: Duration,
-    /// Connections in a row on which nothing is acknowledged.
-    pub recovery_max_attempts: u32,
-    /// The wait before a refused request is sent again.
-    pub retry_initial_delay: Duration,
-    /// By how much each of these waits is longer.
-    pub retry_delay_multiplier: f64,
-    /// The greatest of these waits.
-    pub retry_max_delay: Duration,
-    /// Refusals in a row.
-    pub retry_max_attempts: u32,
-    /// How long a refused request is sent again.
-    pub retry_max_duration: Duration,
-}
-
-impl Default for DefaultStreamOptions {
-    fn default() -> Self {
-        DefaultStreamOptions {
-            max_append_request_bytes: 512 << 10,
-            max_inflight_requests: 100,
-            max_inflight_bytes: 100 << 20,
-            append_timeout: Duration::from_secs(300),
-            recovery_initial_backoff: Duration::from_millis(500),
-            recovery_max_backoff: Duration::from_secs(10),
-            recovery_max_attempts: 10,
-            retry_initial_delay: Duration::from_millis(500),
-            retry_delay_multiplier: 2.0,
-            retry_max_delay: Duration::from_secs(30),
-            retry_max_attempts: 5,
-            retry_max_duration: Duration::from_secs(300),
-        }
-    }
-}
-
 /// What the options say of writing.
 ///
 /// # Errors
@@ -151,13 +121,13 @@ pub(super) fn sink(raw: &RawOptions) -> Result<SinkOptions> {
             row.name
         ))
     };
-    let method = &registry::SINK_WRITE_METHOD;
-    if let Some(value) = lower(raw, method)
-        && value != WriteMethod::StorageApiAtLeastOnce.name()
-    {
-        let only = WriteMethod::StorageApiAtLeastOnce.name();
-        return Err(not_yet(method, &value, only));
-    }
+    let write_method = match write_method(raw) {
+        Ok(method) => method,
+        Err(value) => {
+            let instead = WriteMethod::ALL.map(WriteMethod::name).join("', '");
+            return Err(not_yet(&registry::SINK_WRITE_METHOD, &value, &instead));
+        }
+    };
     let policy = match lower(raw, &registry::SINK_FAILURE_POLICY).as_deref() {
         None | Some("fail") => FailurePolicy::Fail,
         Some("drop") => FailurePolicy::Drop,
@@ -179,7 +149,7 @@ pub(super) fn sink(raw: &RawOptions) -> Result<SinkOptions> {
         )));
     }
     Ok(SinkOptions {
-        write_method: WriteMethod::StorageApiAtLeastOnce,
+        write_method,
         format: match lower(raw, &registry::SINK_FORMAT).as_deref() {
             Some("arrow") => AppendFormat::Arrow,
             Some("proto") => AppendFormat::Proto,
@@ -190,71 +160,43 @@ pub(super) fn sink(raw: &RawOptions) -> Result<SinkOptions> {
             _ => MissingValue::Null,
         },
         failure: FailureOptions { policy, max_rows },
-        default_stream: default_stream(raw)?,
+        default_stream: StreamOptions::resolve(raw, &stream_rows::DEFAULT_STREAM)?,
+        buffered_stream: StreamOptions::resolve(raw, &stream_rows::BUFFERED_STREAM)?,
+        pending_stream: StreamOptions::resolve(raw, &stream_rows::PENDING_STREAM)?,
     })
 }
 
-fn default_stream(raw: &RawOptions) -> Result<DefaultStreamOptions> {
-    let defaults = DefaultStreamOptions::default();
-    let whole = |row, default| {
-        count(raw, row)
-            .and_then(|count| usize::try_from(count).ok())
-            .unwrap_or(default)
+/// The method that the options select; the value where this version lacks it.
+fn write_method(raw: &RawOptions) -> Result<WriteMethod, String> {
+    let Some(said) = lower(raw, &registry::SINK_WRITE_METHOD) else {
+        return Ok(WriteMethod::default());
     };
-    let time = |row, default| duration(raw, row).unwrap_or(default);
-    Ok(DefaultStreamOptions {
-        max_append_request_bytes: bytes(
-            raw,
-            &registry::SINK_MAX_APPEND_REQUEST_BYTES,
-            MAX_APPEND_REQUEST_BYTES,
-            "from 1 KiB to 9 MiB",
-        )?
-        .unwrap_or(defaults.max_append_request_bytes),
-        max_inflight_requests: whole(
-            &registry::SINK_MAX_INFLIGHT_REQUESTS,
-            defaults.max_inflight_requests,
-        ),
-        max_inflight_bytes: bytes(
-            raw,
-            &registry::SINK_MAX_INFLIGHT_BYTES,
-            usize::MAX,
-            "at least 1 KiB",
-        )?
-        .unwrap_or(defaults.max_inflight_bytes),
-        append_timeout: time(&registry::SINK_APPEND_TIMEOUT, defaults.append_timeout),
-        recovery_initial_backoff: time(
-            &registry::SINK_RECOVERY_INITIAL_BACKOFF,
-            defaults.recovery_initial_backoff,
-        ),
-        recovery_max_backoff: time(
-            &registry::SINK_RECOVERY_MAX_BACKOFF,
-            defaults.recovery_max_backoff,
-        ),
-        recovery_max_attempts: count(raw, &registry::SINK_RECOVERY_MAX_ATTEMPTS)
-            .unwrap_or(defaults.recovery_max_attempts),
-        retry_initial_delay: time(
-            &registry::SINK_RETRY_INITIAL_DELAY,
-            defaults.retry_initial_delay,
-        ),
-        retry_delay_multiplier: count(raw, &registry::SINK_RETRY_DELAY_MULTIPLIER)
-            .map_or(defaults.retry_delay_multiplier, f64::from),
-        retry_max_delay: time(&registry::SINK_RETRY_MAX_DELAY, defaults.retry_max_delay),
-        retry_max_attempts: count(raw, &registry::SINK_RETRY_MAX_ATTEMPTS)
-            .unwrap_or(defaults.retry_max_attempts),
-        retry_max_duration: time(
-            &registry::SINK_RETRY_MAX_DURATION,
-            defaults.retry_max_duration,
-        ),
-    })
+    let mut all = WriteMethod::ALL.into_iter();
+    all.find(|method| method.name() == said).ok_or(said)
 }
 
-fn bytes(raw: &RawOptions, row: &OptionRow, most: usize, allowed: &str) -> Result<Option<usize>> {
-    let Some(said) = raw.get(row) else {
-        return Ok(None);
-    };
-    let size = values::size(said).and_then(|size| usize::try_from(size).ok());
-    match size {
-        Some(size) if (MIN_APPEND_REQUEST_BYTES..=most).contains(&size) => Ok(Some(size)),
-        _ => Err(row.refused(said, allowed)),
+/// Options about one write method that a table says of itself need that method.
+///
+/// # Errors
+/// One that is about another method than `all` selects.
+pub(super) fn check_methods(own: &RawOptions, all: &RawOptions) -> Result<()> {
+    let selected = write_method(all).ok();
+    for method in WriteMethod::ALL {
+        if Some(method) == selected {
+            continue;
+        }
+        let rows = method.stream_rows().all();
+        if let Some(row) = rows.into_iter().find(|row| own.get(row).is_some()) {
+            let selected = all.get(&registry::SINK_WRITE_METHOD);
+            return Err(Error::configuration(format!(
+                "option '{}' is about '{}' '{}', and the method is '{}': leave it out, or select \
+                 that method",
+                row.name,
+                registry::SINK_WRITE_METHOD.name,
+                method.name(),
+                selected.unwrap_or(WriteMethod::default().name())
+            )));
+        }
     }
+    Ok(())
 }

@@ -9,6 +9,7 @@ use super::protocol::BigQuerySink;
 use super::writer::{Destination, SinkShared};
 use crate::client::Client;
 use crate::client::rest::model::TableKind;
+use crate::client::write::append::Denied;
 use crate::error::{Error, ErrorKind, Result};
 use crate::options::{AppendFormat, MissingValue, SinkOptions};
 use crate::types::encode::{FieldMarks, RowEncoder, RowFormat};
@@ -102,6 +103,7 @@ impl BigQuerySinkBuilder {
                 encoder,
                 defaulted,
                 null,
+                denied: Denied::Final,
             }),
         })
     }

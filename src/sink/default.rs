@@ -1,63 +1,32 @@
 //! The writer behind `storage_api_at_least_once`.
 
-use std::collections::BTreeSet;
-use std::sync::Arc;
-use std::sync::atomic::Ordering;
-
 use arrow::array::RecordBatch;
-use arrow::compute::concat_batches;
 use async_trait::async_trait;
 
-use super::batch::{Cut, Origin};
-use super::failure::FailedRow;
-use super::metrics::SinkCounters;
+use super::batch::{Origin, Ready};
+use super::intake::Intake;
 use super::protocol::{Committable, WriterState};
-use super::writer::{Destination, SinkShared, TableWriter, explain};
-use crate::client::write::WriterSchema;
-use crate::client::write::default::{DefaultStream, DefaultStreamTarget, Settled};
+use super::writer::TableWriter;
+use crate::client::write::append::{AppendStream, Settled};
 use crate::error::{Error, ErrorKind, Result};
-
-/// Batches are put together until they have so many rows, so that small ones do
-/// not make small requests.
-const ROWS_TOGETHER: usize = 4_096;
 
 /// Appends to the default stream of a table. The rows of a batch are visible when
 /// the service acknowledges them, which is at the latest when a flush returns.
 #[derive(Debug)]
 pub(super) struct DefaultWriter {
-    shared: Arc<SinkShared>,
-    destination: Arc<Destination>,
-    subtask: usize,
+    intake: Intake,
     /// Opened for the first rows: a writer without rows asks nothing of the service.
-    stream: Option<DefaultStream<Origin>>,
-    held: Vec<RecordBatch>,
-    held_rows: usize,
-    held_bytes: usize,
-    /// The number of the next row, from 1.
-    next_row: u64,
+    stream: Option<AppendStream<Origin>>,
     /// Rows that a commit has not counted yet.
     uncommitted: u64,
-    counters: Arc<SinkCounters>,
 }
 
 impl DefaultWriter {
-    pub(super) fn new(
-        shared: Arc<SinkShared>,
-        destination: Arc<Destination>,
-        subtask: usize,
-        counters: Arc<SinkCounters>,
-    ) -> Self {
+    pub(super) fn new(intake: Intake) -> Self {
         Self {
-            shared,
-            destination,
-            subtask,
+            intake,
             stream: None,
-            held: Vec::new(),
-            held_rows: 0,
-            held_bytes: 0,
-            next_row: 1,
             uncommitted: 0,
-            counters,
         }
     }
 }
@@ -65,13 +34,8 @@ impl DefaultWriter {
 #[async_trait]
 impl TableWriter for DefaultWriter {
     async fn write(&mut self, batch: RecordBatch) -> Result<()> {
-        self.held_rows += batch.num_rows();
-        self.held_bytes += batch.get_array_memory_size();
-        if batch.num_rows() > 0 {
-            self.held.push(batch);
-        }
-        let target = self.shared.options.default_stream.max_append_request_bytes;
-        if self.held_rows >= ROWS_TOGETHER || self.held_bytes >= target {
+        self.intake.hold(batch);
+        if self.intake.is_due() {
             let outcome = self.send_held().await;
             return self.outcome(outcome).await;
         }
@@ -103,7 +67,7 @@ impl DefaultWriter {
         };
         // Nothing more is to be written.
         self.stream = None;
-        Err(explain(&self.shared.client, &self.destination.table, error).await)
+        Err(self.intake.explain(error).await)
     }
 
     /// Sends everything and waits for the answers.
@@ -117,27 +81,11 @@ impl DefaultWriter {
 
     /// Makes requests of the batches that were held back.
     async fn send_held(&mut self) -> Result<()> {
-        let held = std::mem::take(&mut self.held);
-        (self.held_rows, self.held_bytes) = (0, 0);
-        let batch = match held.as_slice() {
-            [] => return Ok(()),
-            [only] => only.clone(),
-            several => concat_batches(&self.shared.schema, several).map_err(|error| {
-                Error::new(
-                    ErrorKind::InvalidArgument,
-                    format!("batches of a write differ in their schemas: {error}"),
-                )
-            })?,
-        };
-        drop(held);
-        let first_row = self.next_row;
-        self.next_row += u64::try_from(batch.num_rows()).unwrap_or(u64::MAX);
-        let encoded = self.destination.encoder.encode(&batch)?;
-        let target = self.shared.options.default_stream.max_append_request_bytes;
+        if self.intake.is_empty() {
+            return Ok(());
+        }
         let overhead = self.stream().overhead();
-        let cut = Cut::new(encoded, first_row, target, overhead)?;
-        self.handle(&cut.failed).await?;
-        for (origin, rows) in cut.ready {
+        for (origin, rows) in self.intake.cut(overhead).await? {
             while !self.stream().has_room(rows.bytes()) {
                 self.settle_one().await?;
             }
@@ -149,22 +97,12 @@ impl DefaultWriter {
         Ok(())
     }
 
-    fn stream(&mut self) -> &mut DefaultStream<Origin> {
+    fn stream(&mut self) -> &mut AppendStream<Origin> {
         self.stream.get_or_insert_with(|| {
-            let destination = &self.destination;
-            let encoder = &destination.encoder;
-            self.shared.client.default_stream(
-                DefaultStreamTarget {
-                    table: destination.table.clone(),
-                    schema: WriterSchema {
-                        format: encoder.format(),
-                        bytes: encoder.writer_schema().clone(),
-                    },
-                    defaulted: destination.defaulted.clone(),
-                },
-                &self.shared.options.default_stream,
-                Arc::clone(&self.counters.wire),
-            )
+            let intake = &self.intake;
+            intake
+                .client()
+                .default_stream(intake.target(), intake.streams(), intake.wire())
         })
     }
 
@@ -179,35 +117,18 @@ impl DefaultWriter {
                 self.uncommitted += u64::try_from(rows).unwrap_or(u64::MAX);
                 Ok(())
             }
-            Settled::Rejected {
-                tag: origin, wrong, ..
-            } => {
-                let failed: Vec<_> = wrong
-                    .iter()
-                    .map(|wrong| FailedRow {
-                        row: origin.row(wrong.row),
-                        column: None,
-                        message: wrong.message.clone(),
-                    })
-                    .collect();
-                self.handle(&failed).await?;
-                let wrong: BTreeSet<_> = wrong.into_iter().map(|wrong| wrong.row).collect();
-                for (origin, rows) in origin.without(&wrong)? {
+            Settled::Rejected { tag, wrong, .. } => {
+                let left: Vec<Ready> = self.intake.without(&tag, wrong).await?;
+                for (origin, rows) in left {
                     // They had room before.
                     self.stream().send(origin, rows);
                 }
                 Ok(())
             }
+            Settled::Stranded { .. } => Err(Error::new(
+                ErrorKind::Internal,
+                "a default stream was given up, and has no offsets that could be wrong",
+            )),
         }
-    }
-
-    async fn handle(&self, failed: &[FailedRow]) -> Result<()> {
-        let failures = &self.shared.failures;
-        failures
-            .handle(&self.destination.table, self.subtask, failed)
-            .await?;
-        let more = u64::try_from(failed.len()).unwrap_or(u64::MAX);
-        self.counters.skipped.fetch_add(more, Ordering::Relaxed);
-        Ok(())
     }
 }

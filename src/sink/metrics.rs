@@ -10,7 +10,7 @@ use datafusion::physical_plan::metrics::{
 };
 use parking_lot::Mutex;
 
-use crate::client::write::default::WriteCounters;
+use crate::client::write::WriteCounters;
 
 /// What a writer has done so far.
 #[derive(Debug, Default)]

@@ -25,6 +25,20 @@
 //! | method | visible | after a crash |
 //! |---|---|---|
 //! | `storage_api_at_least_once` | each row when the service acknowledges it, before any commit | the rows since the last checkpoint come again, and those that were acknowledged are there twice |
+//! | `storage_api_exactly_once` | the rows of a writer when the commit flushes its stream | each row is there once: a writer that goes on from a stored state writes the rows after it again, and those it had written before stay invisible; a crash inside a commit leaves the rows of some writers visible, and repeating the commit completes it |
+//! | `storage_api_atomic` | the rows of all writers that are committed together, at once | all rows of a commit are there, each once, or none: a crash inside a commit leaves one of the two, and repeating it completes it |
+//!
+//! What the three ask of an engine:
+//!
+//! | method | state | committables of one checkpoint |
+//! |---|---|---|
+//! | `storage_api_at_least_once` | empty | need not be committed |
+//! | `storage_api_exactly_once` | the stream and its next offset; only one writer may go on from it | may be committed together or apart, before or after those of earlier checkpoints |
+//! | `storage_api_atomic` | empty | must be committed by one call, which is what makes them one; at most 10,000 streams of a table |
+//!
+//! Committables are for ever: a stream is found again by its name for as long as the
+//! service keeps it, which is 7 days without use for a buffered stream and 3 for a
+//! pending one. A commit after that fails, and says so.
 
 use std::fmt;
 use std::sync::Arc;
@@ -33,14 +47,18 @@ use arrow::array::RecordBatch;
 use arrow::datatypes::SchemaRef;
 use serde::{Deserialize, Serialize};
 
+use super::buffered::BufferedWriter;
 use super::builder::BigQuerySinkBuilder;
+use super::commit;
 use super::default::DefaultWriter;
 use super::fan_out::FanOut;
+use super::intake::Intake;
 use super::metrics::SinkCounters;
+use super::pending::PendingWriter;
 use super::writer::{Destination, SinkShared, TableWriter};
 use crate::client::Client;
 use crate::error::{Error, ErrorKind, Result};
-use crate::options::WriteMethod;
+use crate::options::{StreamOptions, WriteMethod};
 use crate::types::TableRef;
 
 /// A table to write to, and how. Cloning is cheap.
@@ -96,16 +114,41 @@ impl BigQuerySink {
         state: Option<WriterState>,
         counters: Arc<SinkCounters>,
     ) -> Result<Box<dyn TableWriter>> {
-        match (self.shared.options.write_method, state) {
+        let options = &self.shared.options;
+        let intake = |streams: &StreamOptions| {
+            Intake::new(
+                Arc::clone(&self.shared),
+                Arc::clone(&destination),
+                subtask,
+                streams.clone(),
+                Arc::clone(&counters),
+            )
+        };
+        match (options.write_method, state) {
             (
                 WriteMethod::StorageApiAtLeastOnce,
                 None | Some(WriterState::StorageApiAtLeastOnceV1 {}),
-            ) => Ok(Box::new(DefaultWriter::new(
-                Arc::clone(&self.shared),
-                destination,
-                subtask,
-                counters,
-            ))),
+            ) => Ok(Box::new(DefaultWriter::new(intake(
+                &options.default_stream,
+            )))),
+            (WriteMethod::StorageApiExactlyOnce, None) => {
+                let intake = intake(&options.buffered_stream);
+                Ok(Box::new(BufferedWriter::new(intake, None)))
+            }
+            (
+                WriteMethod::StorageApiExactlyOnce,
+                Some(WriterState::StorageApiExactlyOnceV1 { stream }),
+            ) => {
+                if let Some(stream) = &stream {
+                    stream.check_table(&destination.table)?;
+                }
+                let intake = intake(&options.buffered_stream);
+                Ok(Box::new(BufferedWriter::new(intake, stream)))
+            }
+            (WriteMethod::StorageApiAtomic, None | Some(WriterState::StorageApiAtomicV1 {})) => {
+                let intake = intake(&options.pending_stream);
+                Ok(Box::new(PendingWriter::new(intake)))
+            }
             (method, Some(_)) => Err(Error::configuration(format!(
                 "the state of a writer for {} is of another write method than '{}'",
                 destination.table,
@@ -116,9 +159,7 @@ impl BigQuerySink {
 
     /// What makes written rows count.
     pub fn committer(&self) -> Committer {
-        Committer {
-            _sink: self.clone(),
-        }
+        Committer { sink: self.clone() }
     }
 }
 
@@ -139,6 +180,13 @@ impl fmt::Debug for BigQuerySink {
 pub enum WriterState {
     /// At least once needs none: everything since the checkpoint is written again.
     StorageApiAtLeastOnceV1 {},
+    /// Exactly once goes on where its stream is, if it has made one.
+    StorageApiExactlyOnceV1 {
+        /// The stream.
+        stream: Option<StreamPosition>,
+    },
+    /// Atomic needs none: what was not committed is not visible.
+    StorageApiAtomicV1 {},
     /// Of a writer that has rows for several tables, or for none so far.
     DestinationsV1 {
         /// One for each table.
@@ -151,7 +199,33 @@ impl WriterState {
     pub(super) fn write_method(&self) -> Option<WriteMethod> {
         match self {
             WriterState::StorageApiAtLeastOnceV1 {} => Some(WriteMethod::StorageApiAtLeastOnce),
+            WriterState::StorageApiExactlyOnceV1 { .. } => Some(WriteMethod::StorageApiExactlyOnce),
+            WriterState::StorageApiAtomicV1 {} => Some(WriteMethod::StorageApiAtomic),
             WriterState::DestinationsV1 { .. } => None,
+        }
+    }
+}
+
+/// Where a writer is in its buffered stream.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct StreamPosition {
+    /// The stream's name, which begins with that of its table.
+    pub name: String,
+    /// The offset of the next row.
+    pub next_offset: i64,
+}
+
+impl StreamPosition {
+    /// # Errors
+    /// [`ErrorKind::Configuration`] when the stream is one of another table.
+    fn check_table(&self, table: &TableRef) -> Result<()> {
+        let rest = self.name.strip_prefix(&table.resource_name());
+        match rest.is_some_and(|rest| rest.starts_with("/streams/")) {
+            true => Ok(()),
+            false => Err(Error::configuration(format!(
+                "the state of a writer for {table} names the stream {}, which is of another table",
+                self.name
+            ))),
         }
     }
 }
@@ -176,13 +250,35 @@ pub enum Committable {
         /// How many the service acknowledged.
         rows: u64,
     },
+    /// Rows of a buffered stream that are to be flushed.
+    StorageApiExactlyOnceV1 {
+        /// The table, as `project.dataset.table`.
+        table: String,
+        /// The stream's name.
+        stream: String,
+        /// The offset of the last of the rows.
+        flush_offset: i64,
+        /// How many rows it has got since the last commit.
+        rows: u64,
+    },
+    /// A finalized pending stream that is to be committed.
+    StorageApiAtomicV1 {
+        /// The table, as `project.dataset.table`.
+        table: String,
+        /// The stream's name.
+        stream: String,
+        /// How many rows it has.
+        rows: u64,
+    },
 }
 
 impl Committable {
     /// How many rows it stands for.
     pub fn rows(&self) -> u64 {
         match self {
-            Committable::StorageApiAtLeastOnceV1 { rows } => *rows,
+            Committable::StorageApiAtLeastOnceV1 { rows }
+            | Committable::StorageApiExactlyOnceV1 { rows, .. }
+            | Committable::StorageApiAtomicV1 { rows, .. } => *rows,
         }
     }
 }
@@ -279,7 +375,7 @@ fn failed_before(table: &TableRef) -> Error {
 /// Makes written rows count.
 #[derive(Debug, Clone)]
 pub struct Committer {
-    _sink: BigQuerySink,
+    sink: BigQuerySink,
 }
 
 impl Committer {
@@ -288,9 +384,14 @@ impl Committer {
     /// that the committables stand for.
     ///
     /// # Errors
-    /// None under `storage_api_at_least_once`, which has nothing left to do.
+    /// [`FailedPrecondition`](crate::ErrorKind::FailedPrecondition),
+    /// [`InvalidArgument`](crate::ErrorKind::InvalidArgument) or
+    /// [`NotFound`](crate::ErrorKind::NotFound) when streams are not there any more or
+    /// cannot be committed; and whatever the last of the allowed attempts met. After
+    /// an error the commit can be repeated. None under `storage_api_at_least_once`,
+    /// which has nothing left to do.
     pub async fn commit(&self, committables: Vec<Committable>) -> Result<u64> {
-        Ok(committables.iter().map(Committable::rows).sum())
+        commit::commit(&self.sink, committables).await
     }
 }
 
@@ -301,19 +402,59 @@ mod tests {
     /// What is stored stays readable: this text is what earlier versions wrote.
     #[test]
     fn the_stored_forms_do_not_change() {
+        let position = StreamPosition {
+            name: "projects/p/datasets/d/tables/t/streams/s".into(),
+            next_offset: 9,
+        };
+        for (state, text) in [
+            (
+                WriterState::StorageApiAtLeastOnceV1 {},
+                r#"{"state":"storage_api_at_least_once_v1"}"#,
+            ),
+            (
+                WriterState::StorageApiExactlyOnceV1 {
+                    stream: Some(position),
+                },
+                r#"{"state":"storage_api_exactly_once_v1","stream":{"name":"projects/p/datasets/d/tables/t/streams/s","next_offset":9}}"#,
+            ),
+            (
+                WriterState::StorageApiAtomicV1 {},
+                r#"{"state":"storage_api_atomic_v1"}"#,
+            ),
+        ] {
+            assert_eq!(serde_json::to_string(&state).unwrap(), text);
+            assert_eq!(serde_json::from_str::<WriterState>(text).unwrap(), state);
+        }
+
+        for (committable, text) in [
+            (
+                Committable::StorageApiAtLeastOnceV1 { rows: 7 },
+                r#"{"committable":"storage_api_at_least_once_v1","rows":7}"#,
+            ),
+            (
+                Committable::StorageApiExactlyOnceV1 {
+                    table: "p.d.t".into(),
+                    stream: "s".into(),
+                    flush_offset: 6,
+                    rows: 7,
+                },
+                r#"{"committable":"storage_api_exactly_once_v1","table":"p.d.t","stream":"s","flush_offset":6,"rows":7}"#,
+            ),
+            (
+                Committable::StorageApiAtomicV1 {
+                    table: "p.d.t".into(),
+                    stream: "s".into(),
+                    rows: 7,
+                },
+                r#"{"committable":"storage_api_atomic_v1","table":"p.d.t","stream":"s","rows":7}"#,
+            ),
+        ] {
+            assert_eq!(serde_json::to_string(&committable).unwrap(), text);
+            let read = serde_json::from_str::<Committable>(text).unwrap();
+            assert_eq!(read, committable);
+        }
+
         let state = WriterState::StorageApiAtLeastOnceV1 {};
-        let text = r#"{"state":"storage_api_at_least_once_v1"}"#;
-        assert_eq!(serde_json::to_string(&state).unwrap(), text);
-        assert_eq!(serde_json::from_str::<WriterState>(text).unwrap(), state);
-
-        let committable = Committable::StorageApiAtLeastOnceV1 { rows: 7 };
-        let text = r#"{"committable":"storage_api_at_least_once_v1","rows":7}"#;
-        assert_eq!(serde_json::to_string(&committable).unwrap(), text);
-        assert_eq!(
-            serde_json::from_str::<Committable>(text).unwrap(),
-            committable
-        );
-
         let several = WriterState::DestinationsV1 {
             destinations: vec![DestinationState {
                 table: "p.d.t".into(),

@@ -10,6 +10,7 @@ use async_trait::async_trait;
 use super::failure::FailureHandler;
 use super::protocol::{Committable, WriterState};
 use crate::client::Client;
+use crate::client::write::append::Denied;
 use crate::error::{Error, ErrorKind, Result};
 use crate::options::SinkOptions;
 use crate::types::TableRef;
@@ -60,6 +61,8 @@ pub(super) struct Destination {
     pub(super) defaulted: Vec<String>,
     /// Columns that are not written and are NULL.
     pub(super) null: Vec<String>,
+    /// What it means when the service denies access to the table.
+    pub(super) denied: Denied,
 }
 
 impl fmt::Debug for Destination {

@@ -58,12 +58,18 @@ impl Server {
 
     /// What reaches this server, as options.
     pub(crate) fn options(&self) -> RawOptions {
-        RawOptions::from_pairs([
-            ("project", PROJECT),
-            ("rest_endpoint", &self.local.rest_endpoint()),
-            ("grpc_endpoint", &self.local.grpc_endpoint()),
-        ])
-        .unwrap()
+        RawOptions::from_pairs(self.endpoints()).unwrap()
+    }
+
+    /// The same as pairs, which another process can be given.
+    pub(crate) fn endpoints(&self) -> Vec<(String, String)> {
+        [
+            ("project", PROJECT.to_string()),
+            ("rest_endpoint", self.local.rest_endpoint()),
+            ("grpc_endpoint", self.local.grpc_endpoint()),
+        ]
+        .map(|(name, value)| (name.to_string(), value))
+        .to_vec()
     }
 
     /// Makes the server fail on purpose.
@@ -97,9 +103,13 @@ impl Server {
         &self,
         options: [(&str, &str); N],
     ) -> SessionContext {
-        let more = RawOptions::from_pairs(options).unwrap();
+        self.session_over(&RawOptions::from_pairs(options).unwrap())
+    }
+
+    /// The same with options that are made elsewhere.
+    pub(crate) fn session_over(&self, more: &RawOptions) -> SessionContext {
         let builder = SessionStateBuilder::new_with_default_features();
-        let options = self.options().or_defaults(&more);
+        let options = self.options().or_defaults(more);
         let state = with_bigquery(builder, options).unwrap().build();
         SessionContext::new_with_state(state)
     }

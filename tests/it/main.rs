@@ -1,6 +1,7 @@
 //! What SQL cannot say: faults, restarts, and every row exactly once.
 
 mod catalog;
+mod chaos;
 mod external_tables;
 mod fake_read;
 mod fake_rest;
@@ -23,5 +24,6 @@ mod scan_memory;
 mod scan_metrics;
 mod sink_faults;
 mod sink_insert;
+mod sink_streams;
 mod soundness;
 mod write_round_trip;

@@ -63,6 +63,7 @@ async fn nothing_is_lost_whatever_breaks() {
         ("unavailable", status("UNAVAILABLE")),
         ("cancelled", status("CANCELLED")),
         ("internal", status("INTERNAL")),
+        ("token ran out", status("UNAUTHENTICATED")),
         ("deadline", status("DEADLINE_EXCEEDED")),
         ("re-created", status("NOT_FOUND")),
         (
@@ -174,7 +175,7 @@ async fn k06_k10_a_refusal_keeps_its_reason_and_says_what_is_missing() {
 async fn an_error_that_no_attempt_cures_is_told_at_once() {
     let server = server().await;
     let context = session(&server);
-    for code in ["INVALID_ARGUMENT", "UNAUTHENTICATED", "FAILED_PRECONDITION"] {
+    for code in ["INVALID_ARGUMENT", "DATA_LOSS", "FAILED_PRECONDITION"] {
         let rule = server.fault(Rule::once("AppendRows", status(code)));
         let failed = error(&context, &insert()).await.to_string();
         assert!(failed.contains("on purpose"), "{code}: {failed}");

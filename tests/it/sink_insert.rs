@@ -233,7 +233,7 @@ async fn what_cannot_be_written_to_is_refused_at_planning() {
     for (option, value, parts) in [
         (
             "sink.write_method",
-            "storage_api_atomic",
+            "file_loads",
             "storage_api_at_least_once",
         ),
         ("sink.failure.policy", "dead_letter", "'drop'"),

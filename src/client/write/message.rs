@@ -68,6 +68,7 @@ pub(super) struct Opening {
 
 // Fields of AppendRowsRequest.
 const WRITE_STREAM: u32 = 1;
+const OFFSET: u32 = 2;
 const PROTO_ROWS: u32 = 4;
 const ARROW_ROWS: u32 = 5;
 const TRACE_ID: u32 = 6;
@@ -88,14 +89,24 @@ pub(super) struct Request {
 
 impl Request {
     /// The request for these rows; the first of its call if there is an
-    /// `opening`. Columns of `defaulted`, which no row has, get their defaults.
-    pub(super) fn new(opening: Option<&Opening>, defaulted: &[String], rows: &RequestRows) -> Self {
+    /// `opening`. `offset` is where the stream has to end for them. Columns of
+    /// `defaulted`, which no row has, get their defaults.
+    pub(super) fn new(
+        opening: Option<&Opening>,
+        offset: Option<i64>,
+        defaulted: &[String],
+        rows: &RequestRows,
+    ) -> Self {
         let mut head = BytesMut::new();
         if let Some(opening) = opening {
             put_bytes(&mut head, WRITE_STREAM, opening.stream.as_bytes());
             if let Some(trace_id) = &opening.trace_id {
                 put_bytes(&mut head, TRACE_ID, trace_id.as_bytes());
             }
+        }
+        if let Some(offset) = offset {
+            // An Int64Value; prost knows it as i64.
+            put_bytes(&mut head, OFFSET, &offset.encode_to_vec());
         }
         for column in defaulted {
             let mut entry = BytesMut::new();
@@ -135,12 +146,14 @@ impl Request {
 pub(super) fn most_overhead(opening: &Opening, defaulted: &[String]) -> usize {
     // Lengths are variable, so the longest of them are counted.
     const LENGTHS: usize = 3 * 10;
+    // The largest has the longest form.
+    let offset = Some(i64::MAX);
     let none = match opening.schema.format {
         RowFormat::Protobuf => Payload::Protobuf(Vec::new()),
         RowFormat::Arrow => Payload::Arrow(Bytes::new()),
     };
     let none = RequestRows::new(none, 0);
-    Request::new(Some(opening), defaulted, &none).encoded_len() + LENGTHS
+    Request::new(Some(opening), offset, defaulted, &none).encoded_len() + LENGTHS
 }
 
 /// Bytes of a field of `length` bytes with its key and its length.
@@ -264,10 +277,11 @@ mod tests {
         let rows = proto_rows(&[b"one", b"", &[7; 300]]);
         let opening = opening(RowFormat::Protobuf);
         let defaulted = ["a".to_string(), "ü".to_string()];
-        let request = Request::new(Some(&opening), &defaulted, &rows);
+        let request = Request::new(Some(&opening), Some(1 << 40), &defaulted, &rows);
         let read = AppendRowsRequest::decode(bytes(&request)).unwrap();
         assert_eq!(read.write_stream, opening.stream);
         assert_eq!(read.trace_id, "me");
+        assert_eq!(read.offset, Some(1 << 40));
         assert_eq!(read.missing_value_interpretations.len(), 2);
         assert_eq!(read.missing_value_interpretations["ü"], 2);
         let Some(Rows::ProtoRows(data)) = read.rows else {
@@ -286,9 +300,10 @@ mod tests {
         };
         assert_eq!(rows.bytes(), message.encoded_len());
 
-        let later = Request::new(None, &[], &rows);
+        let later = Request::new(None, Some(0), &[], &rows);
         let read = AppendRowsRequest::decode(bytes(&later)).unwrap();
         assert_eq!(read.write_stream, "");
+        assert_eq!(read.offset, Some(0));
         let Some(Rows::ProtoRows(data)) = read.rows else {
             panic!("no rows")
         };
@@ -299,8 +314,9 @@ mod tests {
     fn arrow_rows_stand_in_their_own_field() {
         let rows = RequestRows::new(Payload::Arrow(Bytes::from_static(b"batch")), 9);
         let opening = opening(RowFormat::Arrow);
-        let request = Request::new(Some(&opening), &[], &rows);
+        let request = Request::new(Some(&opening), None, &[], &rows);
         let read = AppendRowsRequest::decode(bytes(&request)).unwrap();
+        assert_eq!(read.offset, None);
         let Some(Rows::ArrowRows(data)) = read.rows else {
             panic!("no rows")
         };

@@ -26,9 +26,57 @@ use crate::options::EndpointUrl;
 /// How the service's error details name its own error.
 const STORAGE_ERROR: &str = "type.googleapis.com/google.cloud.bigquery.storage.v1.StorageError";
 
-/// The error for the status with which a call to `endpoint` ended. `overload` is
-/// the wait after RESOURCE_EXHAUSTED where the service names none.
-pub(super) fn of_call(status: &Status, endpoint: &EndpointUrl, overload: Duration) -> Error {
+/// Why the service did not do something.
+#[derive(Debug)]
+pub(super) struct Refusal {
+    /// The code; that of an offset where the service's own error says so.
+    pub(super) code: Code,
+    /// What it means.
+    pub(super) error: Error,
+}
+
+impl Refusal {
+    fn new(code: Code, storage: Option<StorageErrorCode>, error: Error) -> Self {
+        let code = match storage {
+            Some(StorageErrorCode::OffsetAlreadyExists) => Code::AlreadyExists,
+            Some(StorageErrorCode::OffsetOutOfRange) => Code::OutOfRange,
+            _ => code,
+        };
+        Self { code, error }
+    }
+}
+
+/// What the status means with which an AppendRows call to `endpoint` ended.
+/// `overload` is the wait after RESOURCE_EXHAUSTED where the service names none.
+pub(super) fn of_append(status: &Status, endpoint: &EndpointUrl, overload: Duration) -> Refusal {
+    let storage = storage_error_of(status);
+    Refusal::new(
+        status.code(),
+        storage,
+        of_call(status, endpoint, Some(overload), Asked::Append),
+    )
+}
+
+/// The error for the status with which a call with one answer to `endpoint` ended.
+pub(super) fn of_unary(status: &Status, endpoint: &EndpointUrl) -> Error {
+    of_call(status, endpoint, None, Asked::Once)
+}
+
+/// What was asked.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Asked {
+    /// To append rows.
+    Append,
+    /// Something with one answer.
+    Once,
+}
+
+fn of_call(
+    status: &Status,
+    endpoint: &EndpointUrl,
+    overload: Option<Duration>,
+    asked: Asked,
+) -> Error {
     if is_connect_failure(status) {
         return endpoint::nothing_answers("grpc_endpoint", endpoint);
     }
@@ -49,33 +97,34 @@ pub(super) fn of_call(status: &Status, endpoint: &EndpointUrl, overload: Duratio
             ),
         );
     }
-    let storage = rpc::Status::decode(status.details())
-        .ok()
-        .and_then(|details| storage_error(&details));
-    let error = refusal(status.code(), told, storage);
+    let error = refusal(status.code(), told, storage_error_of(status), asked);
     let delay = retry_delay(status);
-    match (status.code(), error.retry_advice(), delay) {
+    match (status.code(), error.retry_advice(), delay.or(overload)) {
         (_, RetryAdvice::Never, _) => error,
-        (_, _, Some(delay)) => error.with_retry(RetryAdvice::After(delay)),
-        (Code::ResourceExhausted, _, None) => error.with_retry(RetryAdvice::After(overload)),
-        _ => error,
+        (Code::ResourceExhausted, _, Some(wait)) => error.with_retry(RetryAdvice::After(wait)),
+        _ => match delay {
+            Some(delay) => error.with_retry(RetryAdvice::After(delay)),
+            None => error,
+        },
     }
 }
 
-/// The error inside a response. After it the call goes on.
-pub(super) fn of_response(status: &rpc::Status, overload: Duration) -> Error {
+/// What the error inside a response means. After it the call goes on.
+pub(super) fn of_response(status: &rpc::Status, overload: Duration) -> Refusal {
     let code = Code::from(status.code);
     let told = match status.message.as_str() {
         "" => code.description().to_string(),
         message => excerpt(message),
     };
-    let error = refusal(code, told, storage_error(status));
-    match (code, error.retry_advice()) {
+    let storage = storage_error(status);
+    let error = refusal(code, told, storage, Asked::Append);
+    let error = match (code, error.retry_advice()) {
         (Code::ResourceExhausted, RetryAdvice::Backoff) => {
             error.with_retry(RetryAdvice::After(overload))
         }
         _ => error,
-    }
+    };
+    Refusal::new(code, storage, error)
 }
 
 /// Whether the response says that rows were wrong, which is not yet known of a
@@ -93,7 +142,7 @@ pub(super) fn ended(endpoint: &EndpointUrl) -> Error {
     .with_effect(Effect::Unknown)
 }
 
-fn refusal(code: Code, told: String, storage: Option<StorageErrorCode>) -> Error {
+fn refusal(code: Code, told: String, storage: Option<StorageErrorCode>, asked: Asked) -> Error {
     if storage == Some(StorageErrorCode::SchemaMismatchExtraFields) {
         return Error::new(
             ErrorKind::FailedPrecondition,
@@ -109,11 +158,17 @@ fn refusal(code: Code, told: String, storage: Option<StorageErrorCode>) -> Error
         | Code::Cancelled
         | Code::Internal
         | Code::DeadlineExceeded
-        | Code::ResourceExhausted
-        | Code::NotFound => RetryAdvice::Backoff,
+        | Code::ResourceExhausted => RetryAdvice::Backoff,
+        // An earlier request may have been lost: then the next attempt sends it first.
+        Code::NotFound | Code::OutOfRange if asked == Asked::Append => RetryAdvice::Backoff,
         _ => RetryAdvice::Never,
     };
     Error::new(kind(code), told).with_retry(retry)
+}
+
+fn storage_error_of(status: &Status) -> Option<StorageErrorCode> {
+    let details = rpc::Status::decode(status.details()).ok()?;
+    storage_error(&details)
 }
 
 fn storage_error(status: &rpc::Status) -> Option<StorageErrorCode> {
@@ -133,11 +188,8 @@ mod tests {
     const OVERLOAD: Duration = Duration::from_secs(7);
 
     fn call(status: &Status) -> Error {
-        of_call(
-            status,
-            &ConnectionOptions::default().grpc_endpoint,
-            OVERLOAD,
-        )
+        let endpoint = &ConnectionOptions::default().grpc_endpoint;
+        of_append(status, endpoint, OVERLOAD).error
     }
 
     #[test]
@@ -150,6 +202,8 @@ mod tests {
             (Code::DeadlineExceeded, true),
             (Code::ResourceExhausted, true),
             (Code::NotFound, true),
+            (Code::OutOfRange, true),
+            (Code::AlreadyExists, false),
             (Code::PermissionDenied, false),
             (Code::InvalidArgument, false),
             (Code::FailedPrecondition, false),
@@ -165,8 +219,45 @@ mod tests {
                 message: "told".into(),
                 details: vec![],
             };
-            let error = of_response(&status, OVERLOAD);
+            let error = of_response(&status, OVERLOAD).error;
             assert_eq!(error.is_retryable(), retryable, "{code:?}");
+        }
+    }
+
+    #[test]
+    fn a_single_call_does_not_look_again_for_what_is_not_there() {
+        let endpoint = &ConnectionOptions::default().grpc_endpoint;
+        for (code, retryable) in [
+            (Code::NotFound, false),
+            (Code::OutOfRange, false),
+            (Code::Unavailable, true),
+        ] {
+            let error = of_unary(&Status::new(code, "told"), endpoint);
+            assert_eq!(error.is_retryable(), retryable, "{code:?}");
+        }
+    }
+
+    #[test]
+    fn offsets_are_known_by_their_own_code() {
+        let status = |code: Code, storage: StorageErrorCode| rpc::Status {
+            code: code.into(),
+            message: String::new(),
+            details: vec![prost_types::Any {
+                type_url: STORAGE_ERROR.into(),
+                value: StorageError {
+                    code: storage.into(),
+                    ..StorageError::default()
+                }
+                .encode_to_vec(),
+            }],
+        };
+        for (storage, code) in [
+            (StorageErrorCode::OffsetAlreadyExists, Code::AlreadyExists),
+            (StorageErrorCode::OffsetOutOfRange, Code::OutOfRange),
+            (StorageErrorCode::StreamFinalized, Code::InvalidArgument),
+        ] {
+            let status = status(Code::InvalidArgument, storage);
+            assert_eq!(of_response(&status, OVERLOAD).code, code);
         }
     }
 
@@ -200,7 +291,7 @@ mod tests {
             details,
         };
         assert!(!is_about_rows(&status));
-        let error = of_response(&status, OVERLOAD);
+        let error = of_response(&status, OVERLOAD).error;
         assert_eq!(error.kind(), ErrorKind::FailedPrecondition);
         let whole = status.encode_to_vec();
         let ended = Status::with_details(Code::InvalidArgument, "more", whole.into());

@@ -1,0 +1,254 @@
+//! Appending to a write stream.
+//!
+//! [`AppendStream`] sends requests without waiting for the answers to earlier
+//! ones, and keeps each until it is answered. When a call breaks, everything that
+//! was not answered is sent again in its order on a new one. On the default stream
+//! of a table it cannot be known then whether the service had written it already:
+//! this is where a row can come to be written twice, and never not at all. On a
+//! stream that was created every request has its offset, by which the service
+//! knows what it has.
+//!
+//! A task of its own receives, so that answers are taken, broken calls noticed
+//! and requests sent again also while the caller does something else. Dropping
+//! the [`AppendStream`] ends the task and the call.
+
+use std::fmt;
+use std::sync::Arc;
+use std::time::Duration;
+
+use tokio::sync::mpsc;
+
+use super::counters::{WriteCounters, add, subtract};
+use super::driver::{Driver, Kept, Outcome, Terms};
+use super::message::{RequestRows, WriterSchema, most_overhead};
+use super::place::Place;
+use crate::client::retry::RetryPolicy;
+use crate::error::{Error, ErrorKind, Result};
+use crate::options::StreamOptions;
+use crate::types::TableRef;
+
+/// What to append to, and in which form.
+#[derive(Debug, Clone)]
+pub struct AppendTarget {
+    /// The table.
+    pub table: TableRef,
+    /// What rows look like.
+    pub schema: WriterSchema,
+    /// Columns without rows of their own that get their defaults; all others
+    /// that the writer schema lacks are NULL.
+    pub defaulted: Vec<String>,
+    /// What it means when the service denies access.
+    pub denied: Denied,
+}
+
+/// What it means when the service denies access to a table.
+///
+/// For a while after a table was created, the service denies that it is there
+/// (`PERMISSION_DENIED`, as for every table that is missing).
+#[derive(Debug, Clone, Copy, PartialEq, Default)]
+pub enum Denied {
+    /// The table is missing or forbidden.
+    #[default]
+    Final,
+    /// The caller has created the table a moment ago: it is tried again so often.
+    MayPass(RetryPolicy),
+}
+
+/// From where a stream that was created is appended to.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum StartAt {
+    /// It has just been created by who appends.
+    Beginning,
+    /// It may have been appended to before, by somebody who is no more. It should
+    /// have so many rows. If the first append shows that it has another number of
+    /// them, or is not there any more, nothing is written to it.
+    Offset(i64),
+}
+
+/// What happened to a request.
+#[derive(Debug)]
+pub enum Settled<T> {
+    /// All of its rows are written.
+    Written {
+        /// What the caller gave the request.
+        tag: T,
+        /// How many rows that are.
+        rows: usize,
+    },
+    /// None of its rows is written, because some of them are wrong.
+    Rejected {
+        /// What the caller gave the request.
+        tag: T,
+        /// Its rows.
+        rows: RequestRows,
+        /// Which are wrong and why. Perhaps not all of them.
+        wrong: Vec<RowRefusal>,
+        /// What the service said of the request.
+        message: String,
+    },
+    /// The stream takes no more requests, and this one is not among those that
+    /// count. Never on a default stream.
+    ///
+    /// The rows that were written before, in the order of their offsets, are good.
+    /// Behind them the stream may have rows that nobody must make visible.
+    Stranded {
+        /// What the caller gave the request.
+        tag: T,
+        /// Its rows.
+        rows: RequestRows,
+    },
+}
+
+/// A row that the service did not take.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct RowRefusal {
+    /// Its position in the request, from 0.
+    pub row: usize,
+    /// What the service says.
+    pub message: String,
+}
+
+/// An open write stream, for one user. `T` is what the user wants to have back
+/// with the fate of each request.
+///
+/// Calls are made in any order: [`send`](Self::send) when there is
+/// [`room`](Self::has_room), and [`settled`](Self::settled) or
+/// [`try_settled`](Self::try_settled) for what became of requests, which is the
+/// order in which the service answered. After an error the stream is over, and
+/// what was in flight may or may not have been written.
+pub struct AppendStream<T> {
+    commands: mpsc::UnboundedSender<Kept<T>>,
+    settled: mpsc::UnboundedReceiver<Result<Outcome<T>>>,
+    task: tokio::task::JoinHandle<()>,
+    max_requests: usize,
+    max_bytes: usize,
+    overhead: usize,
+    counters: Arc<WriteCounters>,
+    requests: usize,
+    bytes: usize,
+}
+
+impl<T> fmt::Debug for AppendStream<T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("AppendStream")
+            .field("in_flight", &self.requests)
+            .field("in_flight_bytes", &self.bytes)
+            .finish_non_exhaustive()
+    }
+}
+
+impl<T: Send + 'static> AppendStream<T> {
+    /// A stream on these terms. Nothing is sent yet. Needs a Tokio runtime.
+    pub(super) fn open(terms: Terms, place: Place, options: &StreamOptions) -> Self {
+        let (commands, incoming) = mpsc::unbounded_channel();
+        let (outcomes, settled) = mpsc::unbounded_channel();
+        let overhead = most_overhead(&terms.opening, &terms.defaulted);
+        let counters = Arc::clone(&terms.counters);
+        let driver = Driver::new(terms, place, options, incoming, outcomes);
+        AppendStream {
+            commands,
+            settled,
+            task: tokio::spawn(driver.run()),
+            max_requests: options.max_inflight_requests,
+            max_bytes: options.max_inflight_bytes,
+            overhead,
+            counters,
+            requests: 0,
+            bytes: 0,
+        }
+    }
+
+    /// Bytes at most that a request has besides its rows.
+    pub fn overhead(&self) -> usize {
+        self.overhead
+    }
+
+    /// Requests that are not settled.
+    pub fn in_flight(&self) -> usize {
+        self.requests
+    }
+
+    /// Whether a request with rows of so many bytes may be sent now, or has to
+    /// wait until others are settled. One alone is never too large.
+    pub fn has_room(&self, bytes: usize) -> bool {
+        self.requests == 0
+            || (self.requests < self.max_requests
+                && self.bytes.saturating_add(bytes) <= self.max_bytes)
+    }
+
+    /// Sends rows. They are kept until they are settled.
+    pub fn send(&mut self, tag: T, rows: RequestRows) {
+        self.requests += 1;
+        self.bytes += rows.bytes();
+        add(&self.counters.in_flight, 1);
+        // Why the driver is gone, if it is, comes with what is settled.
+        let _ = self.commands.send(Kept::new(tag, rows));
+    }
+
+    /// Waits until a request is settled. Nothing is lost if the future is
+    /// dropped.
+    ///
+    /// # Errors
+    /// When another attempt cannot help or none is left; then and after it no
+    /// further request is settled. An error too if none is in flight.
+    pub async fn settled(&mut self) -> Result<Settled<T>> {
+        let outcome = match self.requests {
+            0 => Err(Error::new(ErrorKind::Internal, "no request is in flight")),
+            _ => self.settled.recv().await.unwrap_or_else(|| Err(over())),
+        };
+        self.take(outcome)
+    }
+
+    /// A request that is settled already.
+    ///
+    /// # Errors
+    /// As [`settled`](Self::settled).
+    pub fn try_settled(&mut self) -> Result<Option<Settled<T>>> {
+        match self.settled.try_recv() {
+            Ok(outcome) => self.take(outcome).map(Some),
+            Err(mpsc::error::TryRecvError::Empty) => Ok(None),
+            Err(mpsc::error::TryRecvError::Disconnected) => Err(over()),
+        }
+    }
+
+    fn take(&mut self, outcome: Result<Outcome<T>>) -> Result<Settled<T>> {
+        let outcome = outcome?;
+        self.requests -= 1;
+        self.bytes -= outcome.bytes;
+        subtract(&self.counters.in_flight, 1);
+        Ok(outcome.settled)
+    }
+}
+
+impl<T> Drop for AppendStream<T> {
+    fn drop(&mut self) {
+        self.task.abort();
+        subtract(&self.counters.in_flight, self.requests);
+    }
+}
+
+fn over() -> Error {
+    Error::new(ErrorKind::Internal, "the stream has failed before")
+}
+
+/// How broken connections are replaced.
+pub(super) fn recovery(options: &StreamOptions) -> RetryPolicy {
+    RetryPolicy {
+        max_attempts: options.recovery_max_attempts,
+        initial_delay: options.recovery_initial_backoff,
+        multiplier: 2.0,
+        max_delay: options.recovery_max_backoff,
+        max_elapsed: Duration::from_secs(24 * 3600),
+    }
+}
+
+/// How requests are repeated that the service refused for now.
+pub(super) fn retry(options: &StreamOptions) -> RetryPolicy {
+    RetryPolicy {
+        max_attempts: options.retry_max_attempts,
+        initial_delay: options.retry_initial_delay,
+        multiplier: options.retry_delay_multiplier,
+        max_delay: options.retry_max_delay,
+        max_elapsed: options.retry_max_duration,
+    }
+}

@@ -1,0 +1,169 @@
+//! What writers do with rows before and after the wire, whatever stream they use.
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+
+use arrow::array::RecordBatch;
+use arrow::compute::concat_batches;
+
+use super::batch::{Cut, Origin, Ready};
+use super::failure::FailedRow;
+use super::metrics::SinkCounters;
+use super::writer::{Destination, SinkShared, explain};
+use crate::client::Client;
+use crate::client::write::append::{AppendTarget, RowRefusal};
+use crate::client::write::{WriteCounters, WriterSchema};
+use crate::error::{Error, ErrorKind, Result};
+use crate::options::StreamOptions;
+
+/// Batches are put together until they have so many rows, so that small ones do
+/// not make small requests.
+const ROWS_TOGETHER: usize = 4_096;
+
+/// Holds batches back, makes requests of them, and decides over rows that cannot be
+/// written.
+#[derive(Debug)]
+pub(super) struct Intake {
+    shared: Arc<SinkShared>,
+    destination: Arc<Destination>,
+    subtask: usize,
+    streams: StreamOptions,
+    held: Vec<RecordBatch>,
+    held_rows: usize,
+    held_bytes: usize,
+    /// The number of the next row, from 1.
+    next_row: u64,
+    counters: Arc<SinkCounters>,
+}
+
+impl Intake {
+    /// For the task with the number `subtask`, whose streams have these options.
+    pub(super) fn new(
+        shared: Arc<SinkShared>,
+        destination: Arc<Destination>,
+        subtask: usize,
+        streams: StreamOptions,
+        counters: Arc<SinkCounters>,
+    ) -> Self {
+        Self {
+            shared,
+            destination,
+            subtask,
+            streams,
+            held: Vec::new(),
+            held_rows: 0,
+            held_bytes: 0,
+            next_row: 1,
+            counters,
+        }
+    }
+
+    pub(super) fn client(&self) -> &Client {
+        &self.shared.client
+    }
+
+    pub(super) fn destination(&self) -> &Destination {
+        &self.destination
+    }
+
+    pub(super) fn streams(&self) -> &StreamOptions {
+        &self.streams
+    }
+
+    pub(super) fn wire(&self) -> Arc<WriteCounters> {
+        Arc::clone(&self.counters.wire)
+    }
+
+    /// What rows go to.
+    pub(super) fn target(&self) -> AppendTarget {
+        let encoder = &self.destination.encoder;
+        AppendTarget {
+            table: self.destination.table.clone(),
+            schema: WriterSchema {
+                format: encoder.format(),
+                bytes: encoder.writer_schema().clone(),
+            },
+            defaulted: self.destination.defaulted.clone(),
+            denied: self.destination.denied,
+        }
+    }
+
+    /// Holds a batch back.
+    pub(super) fn hold(&mut self, batch: RecordBatch) {
+        self.held_rows += batch.num_rows();
+        self.held_bytes += batch.get_array_memory_size();
+        if batch.num_rows() > 0 {
+            self.held.push(batch);
+        }
+    }
+
+    /// Whether nothing is held back.
+    pub(super) fn is_empty(&self) -> bool {
+        self.held.is_empty()
+    }
+
+    /// Whether what is held back is worth a request.
+    pub(super) fn is_due(&self) -> bool {
+        self.held_rows >= ROWS_TOGETHER || self.held_bytes >= self.streams.max_append_request_bytes
+    }
+
+    /// Makes requests of what was held back. `overhead` is what a request has besides
+    /// its rows.
+    pub(super) async fn cut(&mut self, overhead: usize) -> Result<Vec<Ready>> {
+        let held = std::mem::take(&mut self.held);
+        (self.held_rows, self.held_bytes) = (0, 0);
+        let batch = match held.as_slice() {
+            [] => return Ok(Vec::new()),
+            [only] => only.clone(),
+            several => concat_batches(&self.shared.schema, several).map_err(|error| {
+                Error::new(
+                    ErrorKind::InvalidArgument,
+                    format!("batches of a write differ in their schemas: {error}"),
+                )
+            })?,
+        };
+        drop(held);
+        let first_row = self.next_row;
+        self.next_row += u64::try_from(batch.num_rows()).unwrap_or(u64::MAX);
+        let encoded = self.destination.encoder.encode(&batch)?;
+        let most = self.streams.max_append_request_bytes;
+        let cut = Cut::new(encoded, first_row, most, overhead)?;
+        self.handle(&cut.failed).await?;
+        Ok(cut.ready)
+    }
+
+    /// What is left of a request of which the service refused rows.
+    pub(super) async fn without(
+        &self,
+        origin: &Origin,
+        wrong: Vec<RowRefusal>,
+    ) -> Result<Vec<Ready>> {
+        let failed: Vec<_> = wrong
+            .iter()
+            .map(|wrong| FailedRow {
+                row: origin.row(wrong.row),
+                column: None,
+                message: wrong.message.clone(),
+            })
+            .collect();
+        self.handle(&failed).await?;
+        let wrong: BTreeSet<_> = wrong.into_iter().map(|wrong| wrong.row).collect();
+        origin.without(&wrong)
+    }
+
+    /// The error with the table, and with what to do where that is known.
+    pub(super) async fn explain(&self, error: Error) -> Error {
+        explain(&self.shared.client, &self.destination.table, error).await
+    }
+
+    async fn handle(&self, failed: &[FailedRow]) -> Result<()> {
+        let failures = &self.shared.failures;
+        failures
+            .handle(&self.destination.table, self.subtask, failed)
+            .await?;
+        let more = u64::try_from(failed.len()).unwrap_or(u64::MAX);
+        self.counters.skipped.fetch_add(more, Ordering::Relaxed);
+        Ok(())
+    }
+}
