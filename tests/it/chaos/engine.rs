@@ -39,9 +39,9 @@ pub(super) struct Saved {
     pub(super) checkpoints: u64,
     /// How many rows of each writer are in them.
     pub(super) next: Vec<i64>,
-    states: Vec<Option<WriterState>>,
+    pub(super) states: Vec<Option<WriterState>>,
     /// What the last checkpoint has to commit.
-    committables: Vec<Committable>,
+    pub(super) committables: Vec<Committable>,
     /// How many rows of each writer are committed.
     pub(super) committed: Vec<i64>,
 }
