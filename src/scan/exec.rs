@@ -295,15 +295,3 @@ impl ExecutionPlan for BigQueryScanExec {
         Ok(spec.map(|spec| Arc::new(self.with_spec(spec)) as Arc<dyn ExecutionPlan>))
     }
 }
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn long_texts_are_cut_between_characters() {
-        assert_eq!(short("a"), "a");
-        let long = "é".repeat(1_001);
-        assert!(short(&long).ends_with("… (2002 bytes)"));
-    }
-}

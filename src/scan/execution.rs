@@ -395,17 +395,6 @@ mod tests {
     use super::*;
 
     #[test]
-    fn calls_of_a_round_meet_in_one_execution() {
-        let executions = Executions::default();
-        let first = executions.join(0, 2);
-        let second = executions.join(0, 2);
-        assert!(!Arc::ptr_eq(&first, &second));
-        assert!(Arc::ptr_eq(&first, &executions.join(1, 2)));
-        assert!(Arc::ptr_eq(&second, &executions.join(1, 2)));
-        assert_eq!((first.number, second.number), (0, 1));
-    }
-
-    #[test]
     fn a_limit_is_shared_by_the_partitions() {
         let execution = Execution::new(0, Arc::default());
         assert_eq!(execution.take(7, Some(10)), 7);

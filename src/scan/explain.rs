@@ -66,3 +66,16 @@ pub(crate) fn apply<'a>(
     }
     Ok(TreeNodeRecursion::Continue)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn long_texts_are_cut_between_characters() {
+        assert_eq!(short("a"), "a");
+        let long = "é".repeat(LONG + 1);
+        assert!(short(&long).ends_with("… (2002 bytes)"));
+        assert_eq!(one_line("SELECT 1\n  FROM t"), "SELECT 1 FROM t");
+    }
+}
