@@ -8,6 +8,7 @@
 pub(crate) mod background;
 mod endpoint;
 mod excerpt;
+pub(crate) mod pubsub;
 pub mod read;
 pub mod rest;
 pub mod retry;
@@ -21,7 +22,7 @@ use futures::stream::BoxStream;
 
 use crate::auth::Credentials;
 use crate::error::Result;
-use crate::options::{ConnectionOptions, StreamOptions};
+use crate::options::{ConnectionOptions, CredentialsOptions, StreamOptions};
 use crate::types::{DatasetRef, TableRef};
 use read::Connections;
 use read::session::{ReadSession, ReadSessionRequest};
@@ -79,6 +80,23 @@ impl Client {
             credentials,
             clock,
         })))
+    }
+
+    /// A client of the same service as another identity.
+    ///
+    /// # Errors
+    /// As [`Client::new`].
+    pub fn with_credentials(&self, credentials: CredentialsOptions) -> Result<Self> {
+        let options = ConnectionOptions {
+            credentials,
+            ..self.0.options.clone()
+        };
+        Client::with_clock(&options, Arc::clone(&self.0.clock))
+    }
+
+    /// Time, as this client has it.
+    pub(crate) fn clock(&self) -> &Arc<dyn Clock> {
+        &self.0.clock
     }
 
     /// The options that the client was made from.

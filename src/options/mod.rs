@@ -6,6 +6,7 @@
 //! session defaults behind `SET bigquery.<name> = …`.
 
 mod endpoint;
+mod failure;
 mod raw;
 pub mod registry;
 mod resolved;
@@ -14,9 +15,11 @@ mod sink;
 mod stream;
 mod stream_rows;
 mod suggest;
+mod table_create;
 mod values;
 
 pub use endpoint::EndpointUrl;
+pub use failure::{DeadLetterTarget, FailureOptions, FailurePolicy, Outstanding};
 pub use raw::RawOptions;
 pub use resolved::{
     Compression, ConnectionOptions, CredentialsOptions, CredentialsSource, Executables, Options,
@@ -24,6 +27,8 @@ pub use resolved::{
 };
 pub use set::BigQueryOptions;
 pub use sink::{
-    AppendFormat, FailureOptions, FailurePolicy, MissingValue, SinkOptions, WriteMethod,
+    AppendFormat, CreateDisposition, DestinationOptions, MissingValue, PropagationOptions,
+    SchemaUpdateOptions, SinkOptions, WriteMethod,
 };
 pub use stream::{MAX_APPEND_REQUEST_BYTES, StreamOptions};
+pub use table_create::{NewPartitioning, PartitionUnit, TableCreateOptions};

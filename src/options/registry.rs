@@ -43,6 +43,8 @@ pub enum ValueForm {
         /// The greatest number allowed.
         max: u64,
     },
+    /// A whole number of 64 bits with its sign.
+    Integer,
     /// A number between 0 and 100.
     Percentage,
     /// A duration above zero, as `10 s`.
@@ -68,6 +70,7 @@ impl ValueForm {
             ValueForm::Text => "a text that is not empty".into(),
             ValueForm::Switch => "true or false".into(),
             ValueForm::Count { min, max } => format!("a whole number from {min} to {max}"),
+            ValueForm::Integer => "a whole number".into(),
             ValueForm::Percentage => "a number from 0 to 100".into(),
             ValueForm::Duration => {
                 "a duration above zero such as '500 ms', '10 s', '2 min' or '1 h'".into()
@@ -99,6 +102,7 @@ impl ValueForm {
             ValueForm::Count { min, max } => {
                 values::count(value).is_some_and(|n| (min..=max).contains(&n))
             }
+            ValueForm::Integer => values::integer(value).is_some(),
             ValueForm::Percentage => values::percentage(value).is_some(),
             ValueForm::Duration => values::duration(value).is_some_and(|d| !d.is_zero()),
             ValueForm::DurationOrZero => values::duration(value).is_some(),
@@ -170,20 +174,6 @@ impl OptionRow {
 
 /// Names, and beginnings of names, of options that are decided and not there yet.
 const PLANNED: &[(&str, &str)] = &[
-    ("sink.create_disposition", "creating tables"),
-    ("sink.table_create", "creating tables"),
-    ("sink.derive_required_columns", "creating tables"),
-    ("sink.json_field_paths", "creating tables"),
-    ("sink.geography_field_paths", "creating tables"),
-    ("sink.schema_update", "changing tables"),
-    ("sink.propagation", "changing tables"),
-    ("sink.destination", "writing to several tables"),
-    ("sink.destination_idle_timeout", "writing to several tables"),
-    ("sink.per_destination_metrics", "writing to several tables"),
-    ("sink.failure.dead_letter", "dead letters"),
-    ("sink.failure.max_outstanding", "dead letters"),
-    ("sink.failure.flush_timeout", "dead letters"),
-    ("sink.failure.shutdown_timeout", "dead letters"),
     ("sink.checkpoint_path", "repeatable statements"),
     ("sink.run_id", "repeatable statements"),
     ("sink.checkpoint_interval", "repeatable statements"),
@@ -458,14 +448,145 @@ options! {
         "what a column that an INSERT leaves out gets: NULL, or the default that the table has for \
          it. An explicit NULL stays NULL"
     }
+    SINK_CREATE_DISPOSITION = "sink.create_disposition" or "create_disposition" {
+        "create_if_needed", ValueForm::Choice(&["create_if_needed", "create_never"]), Session,
+        Stage::Ready, Shown,
+        "what INSERT does when its table does not exist: make it of the columns that were declared, \
+         with the first row, or fail"
+    }
+    SINK_CREATE_TIME_TYPE = "sink.table_create.time_partitioning.type" {
+        "none", ValueForm::Choice(&["hour", "day", "month", "year"]), Session, Stage::Ready, Shown,
+        "a table that is made is partitioned by this much time"
+    }
+    SINK_CREATE_TIME_FIELD = "sink.table_create.time_partitioning.field" {
+        "none", ValueForm::Text, Session, Stage::Ready, Shown,
+        "by the time in this DATE, DATETIME or TIMESTAMP column; without it by the time of ingestion"
+    }
+    SINK_CREATE_TIME_EXPIRATION = "sink.table_create.time_partitioning.expiration" {
+        "none", ValueForm::Duration, Session, Stage::Ready, Shown,
+        "partitions are deleted by the service this long after their time"
+    }
+    SINK_CREATE_RANGE_FIELD = "sink.table_create.range_partitioning.field" {
+        "none", ValueForm::Text, Session, Stage::Ready, Shown,
+        "a table that is made is partitioned by ranges of this INT64 column"
+    }
+    SINK_CREATE_RANGE_START = "sink.table_create.range_partitioning.start" {
+        "none", ValueForm::Integer, Session, Stage::Ready, Shown,
+        "where the first range begins"
+    }
+    SINK_CREATE_RANGE_END = "sink.table_create.range_partitioning.end" {
+        "none", ValueForm::Integer, Session, Stage::Ready, Shown,
+        "where the last range ends, itself not included"
+    }
+    SINK_CREATE_RANGE_INTERVAL = "sink.table_create.range_partitioning.interval" {
+        "none", ValueForm::Integer, Session, Stage::Ready, Shown,
+        "how wide a range is"
+    }
+    SINK_CREATE_CLUSTERED_FIELDS = "sink.table_create.clustered_fields" {
+        "none", ValueForm::Text, Session, Stage::Ready, Shown,
+        "up to four columns by which a table that is made keeps its rows together"
+    }
+    SINK_CREATE_LABELS = "sink.table_create.labels" {
+        "none", ValueForm::Map, Session, Stage::Ready, Shown,
+        "labels of a table that is made"
+    }
+    SINK_CREATE_DESCRIPTION = "sink.table_create.description" {
+        "none", ValueForm::Text, Session, Stage::Ready, Shown,
+        "description of a table that is made"
+    }
+    SINK_CREATE_EXPIRATION = "sink.table_create.expiration" {
+        "none", ValueForm::Duration, Session, Stage::Ready, Shown,
+        "a table that is made is deleted by the service this long after"
+    }
+    SINK_DERIVE_REQUIRED_COLUMNS = "sink.derive_required_columns" {
+        "false", ValueForm::Switch, Session, Stage::Ready, Shown,
+        "columns that are declared NOT NULL are REQUIRED in a table that is made; otherwise all are \
+         NULLABLE"
+    }
+    SINK_JSON_FIELD_PATHS = "sink.json_field_paths" {
+        "none", ValueForm::Text, Session, Stage::Ready, Shown,
+        "columns that are JSON, as dotted paths such as payload or order.details: text that is JSON \
+         already, and structs and maps, which become JSON text"
+    }
+    SINK_GEOGRAPHY_FIELD_PATHS = "sink.geography_field_paths" {
+        "none", ValueForm::Text, Session, Stage::Ready, Shown,
+        "columns of text that are GEOGRAPHY, as dotted paths: well-known text or GeoJSON"
+    }
+    SINK_ALLOW_NEW_FIELDS = "sink.schema_update.allow_new_fields" {
+        "false", ValueForm::Switch, Session, Stage::Ready, Shown,
+        "columns and fields of structs that the rows have and the table lacks are added to it, \
+         NULLABLE; otherwise such a column is an error"
+    }
+    SINK_ALLOW_FIELD_RELAXATION = "sink.schema_update.allow_field_relaxation" {
+        "false", ValueForm::Switch, Session, Stage::Ready, Shown,
+        "REQUIRED columns that the rows lack or that may be NULL in them become NULLABLE; nothing \
+         ever becomes REQUIRED"
+    }
+    SINK_PROPAGATION_INTERVAL = "sink.propagation.interval" {
+        "30 s", ValueForm::Duration, Session, Stage::Ready, Shown,
+        "wait before rows are sent again that were refused because the change of their table, or its \
+         creation, has not reached the servers that take rows"
+    }
+    SINK_PROPAGATION_ATTEMPTS = "sink.propagation.attempts" {
+        "30", ValueForm::Count { min: 1, max: 1_000_000 }, Session, Stage::Ready, Shown,
+        "such refusals in a row before the statement fails"
+    }
     SINK_FAILURE_POLICY = "sink.failure.policy" {
         "fail", ValueForm::Choice(&["fail", "drop", "dead_letter"]), Session, Stage::Ready, Shown,
-        "what becomes of a row that cannot be written: the statement fails, or the row is counted, \
-         logged and left out; this version refuses dead_letter"
+        "what becomes of a row that cannot be written: the statement fails, or the row is counted \
+         and left out, and logged (drop) or kept elsewhere with the reason (dead_letter)"
     }
     SINK_FAILURE_MAX_ROWS = "sink.failure.max_rows" {
         "none", ValueForm::Count { min: 0, max: 4_294_967_295 }, Session, Stage::Ready, Shown,
-        "under drop, the statement fails when more rows than this could not be written"
+        "under drop and dead_letter, the statement fails when more rows than this could not be \
+         written"
+    }
+    SINK_FAILURE_DEAD_LETTER = "sink.failure.dead_letter" {
+        "none", ValueForm::Text, Session, Stage::Ready, Shown,
+        "where rows go under dead_letter: file:///directory/file (lines of JSON), \
+         bigquery://project.dataset.table or pubsub://projects/project/topics/topic"
+    }
+    SINK_FAILURE_MAX_OUTSTANDING = "sink.failure.max_outstanding" {
+        "1000", ValueForm::Integer, Session, Stage::Ready, Shown,
+        "so many dead letters may wait until they are delivered together; 0 delivers each at once, -1 \
+         all before the commit"
+    }
+    SINK_FAILURE_FLUSH_TIMEOUT = "sink.failure.flush_timeout" {
+        "60 s", ValueForm::Duration, Session, Stage::Ready, Shown,
+        "a delivery of dead letters that takes longer fails the statement"
+    }
+    SINK_FAILURE_SHUTDOWN_TIMEOUT = "sink.failure.shutdown_timeout" {
+        "30 s", ValueForm::Duration, Session, Stage::Ready, Shown,
+        "the same for the last delivery, at the end of a writer"
+    }
+    SINK_FAILURE_PUBSUB_ENDPOINT = "sink.failure.pubsub_endpoint" {
+        "https://pubsub.googleapis.com", ValueForm::Address, Session, Stage::Ready, Shown,
+        "address of Pub/Sub, for a local server"
+    }
+    SINK_FAILURE_KEY_FILE = "sink.failure.credentials.key_file" {
+        "none", ValueForm::Text, Session, Stage::Ready, Hidden,
+        "path of a service account's JSON key: dead letters are delivered as that account"
+    }
+    SINK_FAILURE_IMPERSONATE = "sink.failure.credentials.impersonate" {
+        "none", ValueForm::Text, Session, Stage::Ready, Shown,
+        "e-mail of a service account as which dead letters are delivered"
+    }
+    SINK_DESTINATION = "sink.destination" {
+        "none", ValueForm::Text, Table, Stage::Ready, Shown,
+        "a table's name with columns in braces, such as project.dataset.orders_{tenant}: each row \
+         goes to the table that its values name; otherwise all go to the one of LOCATION"
+    }
+    SINK_DESTINATION_DROP_COLUMNS = "sink.destination.drop_columns" {
+        "none", ValueForm::Text, Table, Stage::Ready, Shown,
+        "columns that only say where rows go and are not written"
+    }
+    SINK_DESTINATION_IDLE_TIMEOUT = "sink.destination_idle_timeout" {
+        "1 h", ValueForm::Duration, Session, Stage::Ready, Shown,
+        "the writer of a table that has no rows for this long is put away"
+    }
+    SINK_PER_DESTINATION_METRICS = "sink.per_destination_metrics" {
+        "false", ValueForm::Switch, Session, Stage::Ready, Shown,
+        "count rows for each table that they go to, besides all together"
     }
 }
 

@@ -549,7 +549,7 @@ pub(super) fn lower(raw: &RawOptions, row: &OptionRow) -> Option<String> {
     raw.get(row).map(str::to_ascii_lowercase)
 }
 
-fn is_on(raw: &RawOptions, row: &OptionRow) -> bool {
+pub(super) fn is_on(raw: &RawOptions, row: &OptionRow) -> bool {
     raw.get(row).and_then(values::switch).unwrap_or(false)
 }
 

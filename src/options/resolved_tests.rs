@@ -128,7 +128,40 @@ fn what_is_said_of_writing_is_checked() {
             "file_loads",
             "storage_api_at_least_once",
         ),
-        ("sink.failure.policy", "dead_letter", "'fail' and 'drop'"),
+        (
+            "sink.failure.policy",
+            "dead_letter",
+            "'sink.failure.dead_letter'",
+        ),
+        (
+            "sink.failure.dead_letter",
+            "ftp://x",
+            "'file:///directory/file'",
+        ),
+        (
+            "sink.failure.dead_letter",
+            "file:///x",
+            "'sink.failure.policy'",
+        ),
+        ("sink.failure.max_outstanding", "-2", "-1"),
+        ("sink.destination.drop_columns", "a", "'sink.destination'"),
+        (
+            "sink.table_create.time_partitioning.field",
+            "day",
+            "time_partitioning.type",
+        ),
+        (
+            "sink.table_create.time_partitioning.expiration",
+            "1 day",
+            "time_partitioning.type",
+        ),
+        (
+            "sink.table_create.range_partitioning.field",
+            "n",
+            "range_partitioning.start",
+        ),
+        ("sink.table_create.clustered_fields", "a,b,c,d,e", "four"),
+        ("sink.table_create.labels", "Team=x", "lower-case"),
         ("sink.failure.max_rows", "3", "sink.failure.policy"),
         (
             "sink.default_stream.max_append_request_bytes",
@@ -139,6 +172,45 @@ fn what_is_said_of_writing_is_checked() {
     ] {
         refused(&[(option, value)], &[option, part]);
     }
+}
+
+#[test]
+fn what_is_said_of_new_tables_goes_together() {
+    let by_time = ("sink.table_create.time_partitioning.type", "day");
+    let mut range = vec![
+        ("sink.table_create.range_partitioning.field", "n"),
+        ("sink.table_create.range_partitioning.start", "0"),
+        ("sink.table_create.range_partitioning.end", "100"),
+        ("sink.table_create.range_partitioning.interval", "10"),
+    ];
+    resolve(&range).unwrap();
+    range.push(by_time);
+    refused(&range, &["time_partitioning.type", "range_partitioning"]);
+    range[2].1 = "0";
+    range.pop();
+    refused(
+        &range,
+        &["range_partitioning.end", "range_partitioning.start"],
+    );
+    refused(
+        &[by_time, ("sink.create_disposition", "create_never")],
+        &[
+            "sink.table_create.time_partitioning.type",
+            "sink.create_disposition",
+        ],
+    );
+    refused(
+        &[
+            ("sink.write_method", "storage_api_atomic"),
+            ("sink.destination", "p.d.t_{x}"),
+        ],
+        &["sink.write_method", "sink.destination"],
+    );
+    let local = ("rest_endpoint", "http://127.0.0.1:1");
+    refused(
+        &[local, ("sink.failure.credentials.key_file", "/x/y.json")],
+        &["sink.failure.credentials.key_file", "rest_endpoint"],
+    );
 }
 
 #[test]

@@ -1,10 +1,15 @@
 //! How to write.
 
+use std::time::Duration;
+
+use super::failure::{FailureOptions, failure};
 use super::raw::RawOptions;
 use super::registry::{self, OptionRow};
-use super::resolved::{count, lower};
+use super::resolved::{count, duration, is_on, lower};
 use super::stream::StreamOptions;
 use super::stream_rows::{self, StreamRows};
+use super::table_create::{TableCreateOptions, table_create};
+use super::values;
 use crate::error::{Error, Result};
 
 /// How to write.
@@ -16,6 +21,22 @@ pub struct SinkOptions {
     pub format: AppendFormat,
     /// What columns without values get.
     pub missing_value: MissingValue,
+    /// What happens when a table does not exist.
+    pub create_disposition: CreateDisposition,
+    /// What a table is like that is created, besides its columns.
+    pub table_create: TableCreateOptions,
+    /// Whether columns that are never NULL are REQUIRED in a table that is created.
+    pub derive_required_columns: bool,
+    /// Columns that are JSON, as dotted paths.
+    pub json_field_paths: Vec<String>,
+    /// Columns that are GEOGRAPHY, as dotted paths.
+    pub geography_field_paths: Vec<String>,
+    /// What may change of the columns of a table.
+    pub schema_update: SchemaUpdateOptions,
+    /// How long to wait for a change of a table to reach those that take rows.
+    pub propagation: PropagationOptions,
+    /// To which tables rows go.
+    pub destination: DestinationOptions,
     /// What becomes of rows that cannot be written.
     pub failure: FailureOptions,
     /// Of the default stream.
@@ -90,24 +111,67 @@ pub enum MissingValue {
     Default,
 }
 
-/// What becomes of rows that cannot be written.
-#[derive(Debug, Clone, PartialEq, Eq, Default)]
-pub struct FailureOptions {
-    /// The rule.
-    pub policy: FailurePolicy,
-    /// Under [`FailurePolicy::Drop`], so many rows may fail.
-    pub max_rows: Option<u32>,
+/// What happens when a table does not exist.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
+pub enum CreateDisposition {
+    /// It is created.
+    #[default]
+    CreateIfNeeded,
+    /// Writing fails.
+    CreateNever,
 }
 
-/// What becomes of a row that cannot be written.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
-#[non_exhaustive]
-pub enum FailurePolicy {
-    /// Writing fails.
-    #[default]
-    Fail,
-    /// It is counted, logged and left out.
-    Drop,
+/// What may change of the columns of a table so that rows can be written.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct SchemaUpdateOptions {
+    /// Whether columns and fields of structs that it lacks may be added, NULLABLE.
+    pub allow_new_fields: bool,
+    /// Whether REQUIRED columns may become NULLABLE.
+    pub allow_field_relaxation: bool,
+}
+
+/// How long to wait until a table that was created or changed is known where rows
+/// are written, which takes seconds to minutes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct PropagationOptions {
+    /// Between attempts.
+    pub interval: Duration,
+    /// How many attempts in a row.
+    pub attempts: u32,
+}
+
+impl Default for PropagationOptions {
+    fn default() -> Self {
+        PropagationOptions {
+            interval: Duration::from_secs(30),
+            attempts: 30,
+        }
+    }
+}
+
+/// To which tables rows go.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct DestinationOptions {
+    /// The name of a table with columns in braces, whose values stand there for each
+    /// row; without it all rows go to one table.
+    pub pattern: Option<String>,
+    /// Columns that are not written: they only say where rows go.
+    pub drop_columns: Vec<String>,
+    /// How long a table has no rows before its writer is put away.
+    pub idle_timeout: Duration,
+    /// Whether rows are counted for each table.
+    pub metrics: bool,
+}
+
+impl Default for DestinationOptions {
+    fn default() -> Self {
+        DestinationOptions {
+            pattern: None,
+            drop_columns: Vec::new(),
+            idle_timeout: Duration::from_secs(3_600),
+            metrics: false,
+        }
+    }
 }
 
 /// What the options say of writing.
@@ -121,6 +185,7 @@ pub(super) fn sink(raw: &RawOptions) -> Result<SinkOptions> {
             row.name
         ))
     };
+    check_routing(raw)?;
     let write_method = match write_method(raw) {
         Ok(method) => method,
         Err(value) => {
@@ -128,26 +193,7 @@ pub(super) fn sink(raw: &RawOptions) -> Result<SinkOptions> {
             return Err(not_yet(&registry::SINK_WRITE_METHOD, &value, &instead));
         }
     };
-    let policy = match lower(raw, &registry::SINK_FAILURE_POLICY).as_deref() {
-        None | Some("fail") => FailurePolicy::Fail,
-        Some("drop") => FailurePolicy::Drop,
-        Some(other) => {
-            return Err(not_yet(
-                &registry::SINK_FAILURE_POLICY,
-                other,
-                "fail' and 'drop",
-            ));
-        }
-    };
-    let max_rows = count(raw, &registry::SINK_FAILURE_MAX_ROWS);
-    if max_rows.is_some() && policy == FailurePolicy::Fail {
-        return Err(Error::configuration(format!(
-            "option '{}' needs '{}' to be 'drop': under 'fail' the first row that cannot be \
-             written is the last",
-            registry::SINK_FAILURE_MAX_ROWS.name,
-            registry::SINK_FAILURE_POLICY.name
-        )));
-    }
+    let create_disposition = create_disposition(raw)?;
     Ok(SinkOptions {
         write_method,
         format: match lower(raw, &registry::SINK_FORMAT).as_deref() {
@@ -159,11 +205,90 @@ pub(super) fn sink(raw: &RawOptions) -> Result<SinkOptions> {
             Some("default") => MissingValue::Default,
             _ => MissingValue::Null,
         },
-        failure: FailureOptions { policy, max_rows },
+        create_disposition,
+        table_create: table_create(raw)?,
+        derive_required_columns: is_on(raw, &registry::SINK_DERIVE_REQUIRED_COLUMNS),
+        json_field_paths: list(raw, &registry::SINK_JSON_FIELD_PATHS),
+        geography_field_paths: list(raw, &registry::SINK_GEOGRAPHY_FIELD_PATHS),
+        schema_update: SchemaUpdateOptions {
+            allow_new_fields: is_on(raw, &registry::SINK_ALLOW_NEW_FIELDS),
+            allow_field_relaxation: is_on(raw, &registry::SINK_ALLOW_FIELD_RELAXATION),
+        },
+        propagation: propagation(raw),
+        destination: destination(raw)?,
+        failure: failure(raw)?,
         default_stream: StreamOptions::resolve(raw, &stream_rows::DEFAULT_STREAM)?,
         buffered_stream: StreamOptions::resolve(raw, &stream_rows::BUFFERED_STREAM)?,
         pending_stream: StreamOptions::resolve(raw, &stream_rows::PENDING_STREAM)?,
     })
+}
+
+/// # Errors
+/// What a new table is like is said although none is made.
+fn create_disposition(raw: &RawOptions) -> Result<CreateDisposition> {
+    let row = &registry::SINK_CREATE_DISPOSITION;
+    if lower(raw, row).as_deref() != Some("create_never") {
+        return Ok(CreateDisposition::CreateIfNeeded);
+    }
+    let of_creation = raw
+        .iter()
+        .find(|(name, _)| name.starts_with("sink.table_create."));
+    if let Some((name, _)) = of_creation {
+        return Err(Error::configuration(format!(
+            "options '{name}' and '{}' cannot go together: under create_never no table is made",
+            row.name
+        )));
+    }
+    Ok(CreateDisposition::CreateNever)
+}
+
+fn propagation(raw: &RawOptions) -> PropagationOptions {
+    let defaults = PropagationOptions::default();
+    PropagationOptions {
+        interval: duration(raw, &registry::SINK_PROPAGATION_INTERVAL).unwrap_or(defaults.interval),
+        attempts: count(raw, &registry::SINK_PROPAGATION_ATTEMPTS).unwrap_or(defaults.attempts),
+    }
+}
+
+/// # Errors
+/// Columns are left out that name no table.
+fn destination(raw: &RawOptions) -> Result<DestinationOptions> {
+    let (row, dropped) = (
+        &registry::SINK_DESTINATION,
+        &registry::SINK_DESTINATION_DROP_COLUMNS,
+    );
+    if raw.get(dropped).is_some() && raw.get(row).is_none() {
+        return Err(Error::configuration(format!(
+            "option '{}' needs '{}' beside it: without a pattern no column is for naming tables \
+             only",
+            dropped.name, row.name
+        )));
+    }
+    let defaults = DestinationOptions::default();
+    Ok(DestinationOptions {
+        pattern: raw.get(row).map(str::to_string),
+        drop_columns: list(raw, dropped),
+        idle_timeout: duration(raw, &registry::SINK_DESTINATION_IDLE_TIMEOUT)
+            .unwrap_or(defaults.idle_timeout),
+        metrics: is_on(raw, &registry::SINK_PER_DESTINATION_METRICS),
+    })
+}
+
+/// One commit of pending streams is of one table.
+fn check_routing(raw: &RawOptions) -> Result<()> {
+    let (method, pattern) = (&registry::SINK_WRITE_METHOD, &registry::SINK_DESTINATION);
+    if lower(raw, method).as_deref() == Some("storage_api_atomic") && raw.get(pattern).is_some() {
+        return Err(Error::configuration(format!(
+            "options '{}' 'storage_api_atomic' and '{}' cannot go together: a batch commit is of \
+             one table",
+            method.name, pattern.name
+        )));
+    }
+    Ok(())
+}
+
+fn list(raw: &RawOptions, row: &OptionRow) -> Vec<String> {
+    raw.get(row).map(values::list).unwrap_or_default()
 }
 
 /// The method that the options select; the value where this version lacks it.

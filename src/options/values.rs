@@ -25,6 +25,12 @@ pub(super) fn count(text: &str) -> Option<u64> {
     digits.parse().ok()
 }
 
+/// A whole number with its sign; `_` and `,` may group its digits.
+pub(super) fn integer(text: &str) -> Option<i64> {
+    let digits: String = text.chars().filter(|c| !matches!(c, '_' | ',')).collect();
+    digits.parse().ok()
+}
+
 /// `500 ms`, `10 s`, `2 min`, `1 h`, `1.5h`. A number alone has no meaning.
 pub(super) fn duration(text: &str) -> Option<Duration> {
     let (number, unit) = number_and_unit(text)?;

@@ -3,8 +3,11 @@
 use std::collections::BTreeSet;
 use std::ops::Range;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 
-use super::failure::FailedRow;
+use arrow::array::RecordBatch;
+
+use super::failure::{Content, FailedRow};
 use crate::client::write::RequestRows;
 use crate::error::Result;
 use crate::options::MAX_APPEND_REQUEST_BYTES;
@@ -19,6 +22,37 @@ pub(super) struct Origin {
     /// The number of the first row of the batch in what the writer was given, from
     /// 1.
     first_row: u64,
+    /// The rows as they were given, where those that fail are to be kept.
+    source: Option<RecordBatch>,
+    /// Of a part of a request that is taken apart to find the rows that are wrong.
+    narrowed: Option<Arc<Narrowed>>,
+}
+
+/// A request that is taken apart to find the rows that are wrong.
+#[derive(Debug)]
+struct Narrowed {
+    rows: usize,
+    /// Rows that were found.
+    failed: AtomicUsize,
+}
+
+impl Narrowed {
+    /// Counts a row that was found, and answers whether all are by now: then it is not
+    /// the rows that are wrong.
+    fn one_more_fails(&self) -> bool {
+        self.failed.fetch_add(1, Ordering::Relaxed) + 1 == self.rows
+    }
+}
+
+/// A request that is taken apart.
+#[derive(Debug)]
+pub(super) enum Halves {
+    /// Its parts.
+    Two(Vec<Ready>),
+    /// It has one row, which is wrong.
+    One(FailedRow),
+    /// It has one row, and so many of the request before were refused as it is: all.
+    NoneTaken(usize),
 }
 
 /// A request that can be sent.
@@ -34,25 +68,28 @@ pub(super) struct Cut {
 impl Cut {
     /// Cuts the rows of a batch into requests whose rows take at most `target` bytes.
     /// A row that is larger has a request to itself, unless it is larger than any
-    /// request with `overhead` bytes around its rows can be.
+    /// request with `overhead` bytes around its rows can be. `source` is the batch, if
+    /// rows that fail are to be kept.
     pub(super) fn new(
         encoded: EncodedRows,
         first_row: u64,
         target: usize,
         overhead: usize,
+        source: Option<RecordBatch>,
     ) -> Result<Self> {
         let mut cut = Cut::default();
-        cut.failed.extend(
-            encoded
-                .errors()
-                .iter()
-                .map(|error| failed(error, first_row)),
-        );
         let origin = Origin {
             encoded: Arc::new(encoded),
             positions: Vec::new(),
             first_row,
+            source,
+            narrowed: None,
         };
+        let errors = origin.encoded.errors().iter();
+        cut.failed.extend(errors.map(|error| {
+            let column = (!error.column.is_empty()).then(|| error.column.clone());
+            origin.failed_row(error.row, column, error.message.clone())
+        }));
         let most = MAX_APPEND_REQUEST_BYTES.saturating_sub(overhead);
         let limit = target.saturating_sub(overhead).max(1);
         let pieces = origin.encoded.pieces(limit)?;
@@ -61,10 +98,9 @@ impl Cut {
             let position = origin.position_of(row.row);
             let alone = origin.encoded.pieces_of(position..position + 1, most)?;
             let too_large = cut.add(alone, &origin);
-            cut.failed.extend(too_large.iter().map(|error| FailedRow {
-                row: number(error.row, first_row),
-                column: None,
-                message: "it alone is larger than a request may be (9 MiB)".to_string(),
+            cut.failed.extend(too_large.iter().map(|error| {
+                let why = "it alone is larger than a request may be (9 MiB)";
+                origin.failed_row(error.row, None, why.to_string())
             }));
         }
         Ok(cut)
@@ -98,17 +134,58 @@ impl Origin {
         low
     }
 
-    /// The number, from 1, that a row of the request has in what the writer was
-    /// given.
-    pub(super) fn row(&self, index: usize) -> u64 {
+    /// The row at this place of the request, which failed.
+    pub(super) fn failed(&self, index: usize, message: String) -> FailedRow {
         let mut left = index;
         for range in &self.positions {
             if left < range.len() {
-                return number(self.encoded.row_number(range.start + left), self.first_row);
+                let row = self.encoded.row_number(range.start + left);
+                return self.failed_row(row, None, message);
             }
             left -= range.len();
         }
-        self.first_row
+        FailedRow {
+            row: self.first_row,
+            column: None,
+            message,
+            content: None,
+        }
+    }
+
+    /// The row with this number in its batch, which failed.
+    fn failed_row(&self, row: usize, column: Option<String>, message: String) -> FailedRow {
+        FailedRow {
+            row: number(row, self.first_row),
+            column,
+            message,
+            content: self.source.as_ref().map(|source| Content::of(source, row)),
+        }
+    }
+
+    /// The request as two, of half its rows each, because some row of it is refused and
+    /// nobody says which.
+    pub(super) fn halves(&self) -> Result<Halves> {
+        let count: usize = self.positions.iter().map(Range::len).sum();
+        if count == 1 {
+            return Ok(match &self.narrowed {
+                Some(narrowed) if narrowed.one_more_fails() => Halves::NoneTaken(narrowed.rows),
+                _ => Halves::One(self.failed(0, String::new())),
+            });
+        }
+        let narrowed = self.narrowed.clone().unwrap_or_else(|| {
+            Arc::new(Narrowed {
+                rows: count,
+                failed: AtomicUsize::new(0),
+            })
+        });
+        let origin = Self {
+            narrowed: Some(narrowed),
+            ..self.clone()
+        };
+        // What is not in the one half is in the other.
+        let mut ready = origin.without(&(count / 2..count).collect())?;
+        ready.extend(origin.without(&(0..count / 2).collect())?);
+        Ok(Halves::Two(ready))
     }
 
     /// The request without the rows at these places of it: none, one, or several
@@ -152,14 +229,6 @@ impl Origin {
             positions,
             ..self.clone()
         }
-    }
-}
-
-fn failed(error: &RowError, first_row: u64) -> FailedRow {
-    FailedRow {
-        row: number(error.row, first_row),
-        column: (!error.column.is_empty()).then(|| error.column.clone()),
-        message: error.message.clone(),
     }
 }
 

@@ -1,34 +1,61 @@
-//! Checks a table, a schema and options, and makes a sink of them.
+//! Checks tables, a schema and options, and makes a sink of them.
 
 use std::sync::Arc;
 
-use arrow::datatypes::SchemaRef;
+use arrow::array::{ArrayRef, RecordBatch};
+use arrow::datatypes::{FieldRef, SchemaRef};
+use datafusion::common::ScalarValue;
 
+use super::arrival::{Arrival, ExtraField, ExtraSource};
+use super::destination::{
+    Destinations, check_writable, new_columns, not_created, plan, wanted_changes,
+};
 use super::failure::FailureHandler;
-use super::protocol::BigQuerySink;
-use super::writer::{Destination, SinkShared};
+use super::protocol::{BigQuerySink, PlannedChange};
+use super::route::{DestinationResolver, Pattern, Route};
+use super::writer::SinkShared;
 use crate::client::Client;
-use crate::client::rest::model::TableKind;
+use crate::client::rest::model::Table;
 use crate::client::write::append::Denied;
 use crate::error::{Error, ErrorKind, Result};
-use crate::options::{AppendFormat, MissingValue, SinkOptions};
-use crate::types::encode::{FieldMarks, RowEncoder, RowFormat};
-use crate::types::{Mode, TableRef, TableSchema};
+use crate::options::{CreateDisposition, CredentialsOptions, SinkOptions};
+use crate::types::{TableRef, evolve};
 
 /// Makes a [`BigQuerySink`].
 #[derive(Debug, Clone)]
 pub struct BigQuerySinkBuilder {
     client: Client,
-    table: TableRef,
+    target: Target,
     options: SinkOptions,
+    extra: Vec<ExtraField>,
+    new_columns: Option<SchemaRef>,
+    credentials: Option<CredentialsOptions>,
+}
+
+/// Where rows go, unless a pattern says otherwise.
+#[derive(Debug, Clone)]
+enum Target {
+    Table(TableRef),
+    Resolver(Arc<dyn DestinationResolver>),
 }
 
 impl BigQuerySinkBuilder {
-    pub(super) fn new(client: Client, table: TableRef) -> Self {
+    pub(super) fn to_table(client: Client, table: TableRef) -> Self {
+        Self::new(client, Target::Table(table))
+    }
+
+    pub(super) fn to_resolved(client: Client, resolver: Arc<dyn DestinationResolver>) -> Self {
+        Self::new(client, Target::Resolver(resolver))
+    }
+
+    fn new(client: Client, target: Target) -> Self {
         Self {
             client,
-            table,
+            target,
             options: SinkOptions::default(),
+            extra: Vec::new(),
+            new_columns: None,
+            credentials: None,
         }
     }
 
@@ -39,87 +66,199 @@ impl BigQuerySinkBuilder {
         self
     }
 
-    /// The sink for batches of `schema`, after a look at the live table. Columns are
-    /// matched by name without regard to case; those of the table that `schema`
-    /// lacks are left out, and [`SinkOptions::missing_value`] says what they get.
-    ///
-    /// # Errors
-    /// [`ErrorKind::NotFound`] when there is no such table;
-    /// [`ErrorKind::Unsupported`] when it is a view or lies elsewhere;
-    /// [`ErrorKind::InvalidArgument`] naming the columns that do not fit.
-    pub async fn build(self, schema: SchemaRef) -> Result<BigQuerySink> {
-        let found = self.client.get_table(&self.table).await?;
-        self.build_for(&found.kind, &found.schema, schema)
+    /// As whom to write, where that is not the client's identity.
+    #[must_use]
+    pub fn with_credentials(mut self, credentials: CredentialsOptions) -> Self {
+        self.credentials = Some(credentials);
+        self
     }
 
-    /// As [`build`](Self::build), for a table of this kind with these columns.
+    /// Adds a column with the same value in every row, after those that are given.
+    #[must_use]
+    pub fn with_constant_field(mut self, field: FieldRef, value: ScalarValue) -> Self {
+        let source = ExtraSource::Constant(value);
+        self.extra.push(ExtraField { field, source });
+        self
+    }
+
+    /// Adds a column whose values are computed from each batch, after those that are
+    /// given. The function sees the columns that were added before it. It may be called
+    /// from several tasks at once; an error of it ends the write.
+    #[must_use]
+    pub fn with_computed_field<F>(mut self, field: FieldRef, compute: F) -> Self
+    where
+        F: Fn(&RecordBatch) -> Result<ArrayRef> + Send + Sync + 'static,
+    {
+        let source = ExtraSource::Computed(Arc::new(compute));
+        self.extra.push(ExtraField { field, source });
+        self
+    }
+
+    /// The columns of tables that are created, where they are more than those of the
+    /// rows.
+    #[must_use]
+    pub fn with_new_table_columns(mut self, columns: SchemaRef) -> Self {
+        self.new_columns = Some(columns);
+        self
+    }
+
+    /// The sink for batches of `schema`, after a look at the live table if there is
+    /// one for all rows. Columns are matched by name without regard to case; those of
+    /// the table that `schema` lacks are left out, and [`SinkOptions::missing_value`]
+    /// says what they get. Nothing is created or changed before the first row.
+    ///
+    /// # Errors
+    /// [`ErrorKind::NotFound`] when there is no such table and none is to be created;
+    /// [`ErrorKind::Unsupported`] when it is a view or lies elsewhere;
+    /// [`ErrorKind::InvalidArgument`] naming the columns that do not fit, or that
+    /// BigQuery cannot hold; [`ErrorKind::Configuration`] when an option does not go
+    /// with the others or with the columns.
+    pub async fn build(self, schema: SchemaRef) -> Result<BigQuerySink> {
+        let Some(table) = self.only_table().cloned() else {
+            return self.build_planned(None, schema);
+        };
+        match self.client.get_table(&table).await {
+            Ok(found) => self.build_for(Arc::new(found), schema),
+            Err(missing) if missing.kind() == ErrorKind::NotFound => {
+                self.build_missing(missing, schema)
+            }
+            Err(error) => Err(error),
+        }
+    }
+
+    /// As [`build`](Self::build), for a table that was looked at already.
     ///
     /// # Errors
     /// As [`build`](Self::build).
-    pub fn build_for(
-        self,
-        kind: &TableKind,
-        columns: &TableSchema,
-        schema: SchemaRef,
-    ) -> Result<BigQuerySink> {
-        check_writable(&self.table, kind)?;
-        let left_out = columns.fields.iter().filter(|column| {
-            let mut given = schema.fields().iter();
-            !given.any(|field| column.is_named(field.name()))
-        });
-        let (mut defaulted, mut null) = (Vec::new(), Vec::new());
-        for column in left_out {
-            let default = column.default_value_expression.is_some();
-            match (self.options.missing_value, default, column.mode) {
-                (MissingValue::Default, true, _) => defaulted.push(column.name.clone()),
-                (MissingValue::Null, true, Mode::Required) => {
-                    return Err(Error::new(
-                        ErrorKind::InvalidArgument,
-                        format!(
-                            "column '{}' of {} is REQUIRED and not written: give it a value, or \
-                             its default by the option sink.missing_value 'default'",
-                            column.name, self.table
-                        ),
-                    ));
-                }
-                _ => null.push(column.name.clone()),
-            }
+    pub fn build_for(self, live: Arc<Table>, schema: SchemaRef) -> Result<BigQuerySink> {
+        if self.only_table().is_some() {
+            self.build_planned(Some(live), schema)
+        } else {
+            self.build_planned(None, schema)
         }
-        let format = match self.options.format {
-            AppendFormat::Arrow => RowFormat::Arrow,
-            AppendFormat::Auto | AppendFormat::Proto => RowFormat::Protobuf,
+    }
+
+    /// As [`build`](Self::build), for a table that was found to be `missing`.
+    ///
+    /// # Errors
+    /// As [`build`](Self::build).
+    pub fn build_missing(self, missing: Error, schema: SchemaRef) -> Result<BigQuerySink> {
+        if let Some(table) = self.only_table()
+            && self.options.create_disposition == CreateDisposition::CreateNever
+        {
+            return Err(not_created(table, missing));
+        }
+        self.build_planned(None, schema)
+    }
+
+    /// The table of all rows.
+    fn only_table(&self) -> Option<&TableRef> {
+        match &self.target {
+            Target::Table(table) if self.options.destination.pattern.is_none() => Some(table),
+            Target::Table(_) | Target::Resolver(_) => None,
+        }
+    }
+
+    fn build_planned(self, live: Option<Arc<Table>>, given: SchemaRef) -> Result<BigQuerySink> {
+        let dropped = &self.options.destination.drop_columns;
+        let arrival = Arrival::new(given, self.extra.clone(), dropped)?;
+        let route = self.route(&arrival)?;
+        let context = |error: Error| error.with_context(format!("writing table {route}"));
+        let rows = Arc::clone(&arrival.written);
+        let creates = self.options.create_disposition == CreateDisposition::CreateIfNeeded;
+        let columns = match (&live, creates) {
+            (None, true) => Some(self.new_columns(&rows).map_err(context)?),
+            _ => None,
         };
-        let encoder = RowEncoder::plan(&schema, columns, format, &FieldMarks::default())
-            .map_err(|error| error.with_context(format!("writing table {}", self.table)))?;
+        let (planned, change) = match (&live, &columns) {
+            (Some(live), _) => {
+                check_writable(&live.reference, &live.kind)?;
+                let changes =
+                    wanted_changes(&rows, &live.schema, &self.options).map_err(context)?;
+                let change = match changes.is_empty() {
+                    true => PlannedChange::None,
+                    false => PlannedChange::Columns(
+                        changes.iter().map(evolve::SchemaChange::path).collect(),
+                    ),
+                };
+                let mut after = live.as_ref().clone();
+                after.schema = evolve::changed(&live.schema, &changes);
+                (Some(Arc::new(after)), change)
+            }
+            (None, Some(columns)) => {
+                let table = route.table().cloned().unwrap_or_else(|| nameless(&route));
+                let planned = Table::planned(table, columns.clone());
+                (Some(Arc::new(planned)), PlannedChange::Creation)
+            }
+            (None, None) => (None, PlannedChange::None),
+        };
+        let destination = planned
+            .map(|planned| {
+                let table = match route.table() {
+                    Some(table) => table.clone(),
+                    None => nameless(&route),
+                };
+                plan(&table, planned, &rows, &self.options, Denied::Final)
+            })
+            .transpose()
+            .map_err(context)?
+            .map(Arc::new);
+        let client = match self.credentials {
+            Some(credentials) => self.client.with_credentials(credentials)?,
+            None => self.client,
+        };
+        let destinations = Destinations::default();
+        if let (Some(destination), PlannedChange::None, Some(_)) =
+            (&destination, &change, route.table())
+        {
+            destinations.ready(destination);
+        }
         Ok(BigQuerySink {
             shared: Arc::new(SinkShared {
-                failures: FailureHandler::new(self.options.failure.clone()),
-                client: self.client,
+                failures: FailureHandler::new(self.options.failure.clone(), &client)?,
+                client,
                 options: self.options,
-                schema,
+                schema: rows,
+                new_columns: columns,
+                destinations,
             }),
-            destination: Arc::new(Destination {
-                table: self.table,
-                encoder,
-                defaulted,
-                null,
-                denied: Denied::Final,
-            }),
+            route: Arc::new(route),
+            arrival: Arc::new(arrival),
+            planned: destination,
+            change,
         })
+    }
+
+    fn route(&self, arrival: &Arrival) -> Result<Route> {
+        match (&self.options.destination.pattern, &self.target) {
+            (Some(pattern), Target::Table(_)) => {
+                Pattern::parse(pattern, &arrival.whole).map(Route::Pattern)
+            }
+            (Some(_), Target::Resolver(_)) => Err(Error::configuration(
+                "option 'sink.destination' does not go with a resolver of destinations: one of \
+                 them says where rows go",
+            )),
+            (None, Target::Table(table)) => Ok(Route::Fixed(table.clone())),
+            (None, Target::Resolver(resolver)) => Ok(Route::Resolver(Arc::clone(resolver))),
+        }
+    }
+
+    fn new_columns(&self, rows: &SchemaRef) -> Result<crate::types::TableSchema> {
+        let Some(declared) = &self.new_columns else {
+            return new_columns(rows, &self.options);
+        };
+        // Columns that only say where rows go are of no table; added ones are of all.
+        let dropped = &self.options.destination.drop_columns;
+        let declared = Arrival::new(Arc::clone(declared), self.extra.clone(), dropped)?;
+        new_columns(&declared.written, &self.options)
     }
 }
 
-/// That rows can be appended to the table.
-fn check_writable(table: &TableRef, kind: &TableKind) -> Result<()> {
-    let instead = match kind {
-        TableKind::Table => return Ok(()),
-        TableKind::View | TableKind::MaterializedView => "write to the table that it reads from",
-        TableKind::Snapshot => "restore it into a table and write to that",
-        TableKind::Wildcard => "name one of its tables",
-        TableKind::External | TableKind::Other(_) => "write to where its data lies",
-    };
-    Err(Error::new(
-        ErrorKind::Unsupported,
-        format!("{table} is {kind}, and rows can be written only to tables: {instead}"),
-    ))
+/// What stands for the tables of a route in plans; it is never asked for.
+fn nameless(route: &Route) -> TableRef {
+    TableRef {
+        project: String::new(),
+        dataset: String::new(),
+        table: route.to_string(),
+    }
 }

@@ -6,7 +6,6 @@ use futures::{StreamExt, stream};
 
 use super::protocol::{BigQuerySink, Committable};
 use super::writer::explain;
-use crate::client::write::append::Denied;
 use crate::client::write::streams::MAX_COMMITTED_STREAMS;
 use crate::error::{Effect, Error, ErrorKind, Result};
 use crate::types::TableRef;
@@ -81,7 +80,7 @@ async fn flush(sink: &BigQuerySink, streams: BTreeMap<String, (TableRef, i64)>) 
     let client = &sink.shared.client;
     let outcomes: Vec<(TableRef, Result<_>)> = stream::iter(streams)
         .map(|(stream, (table, offset))| async move {
-            let denied = sink.denied(&table);
+            let denied = sink.shared.destinations.denied(&table);
             let flushed = client.flush_rows(&stream, offset, denied).await;
             (table, flushed)
         })
@@ -106,16 +105,6 @@ async fn flush(sink: &BigQuerySink, streams: BTreeMap<String, (TableRef, i64)>) 
         });
     }
     Ok(())
-}
-
-impl BigQuerySink {
-    /// What it means when the service denies access to a table.
-    fn denied(&self, table: &TableRef) -> Denied {
-        match &self.destination.table == table {
-            true => self.destination.denied,
-            false => Denied::Final,
-        }
-    }
 }
 
 #[cfg(test)]

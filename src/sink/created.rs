@@ -152,8 +152,13 @@ impl CreatedStreams {
                 position.uncommitted += u64::try_from(rows).unwrap_or(u64::MAX);
                 Ok(())
             }
-            Settled::Rejected { tag, wrong, .. } => {
-                let left = self.intake.without(&tag, wrong).await?;
+            Settled::Rejected {
+                tag,
+                wrong,
+                message,
+                ..
+            } => {
+                let left = self.intake.without(&tag, wrong, message).await?;
                 self.backlog.extend(left);
                 Ok(())
             }

@@ -58,6 +58,14 @@ impl TableWriter for DefaultWriter {
     fn snapshot(&self) -> WriterState {
         WriterState::StorageApiAtLeastOnceV1 {}
     }
+
+    fn bytes(&self) -> usize {
+        let under_way = self
+            .stream
+            .as_ref()
+            .map_or(0, AppendStream::in_flight_bytes);
+        self.intake.held_bytes() + under_way
+    }
 }
 
 impl DefaultWriter {
@@ -117,8 +125,13 @@ impl DefaultWriter {
                 self.uncommitted += u64::try_from(rows).unwrap_or(u64::MAX);
                 Ok(())
             }
-            Settled::Rejected { tag, wrong, .. } => {
-                let left: Vec<Ready> = self.intake.without(&tag, wrong).await?;
+            Settled::Rejected {
+                tag,
+                wrong,
+                message,
+                ..
+            } => {
+                let left: Vec<Ready> = self.intake.without(&tag, wrong, message).await?;
                 for (origin, rows) in left {
                     // They had room before.
                     self.stream().send(origin, rows);

@@ -23,7 +23,7 @@ use datafusion::physical_plan::{
 use futures::{StreamExt, TryStreamExt, stream};
 
 use super::metrics::SinkMetrics;
-use super::protocol::{BigQuerySink, Committable};
+use super::protocol::{BigQuerySink, Committable, PlannedChange};
 use crate::error::{Error, ErrorKind};
 
 /// Writes the rows of its input, each partition by a writer of its own. Its rows
@@ -55,20 +55,30 @@ impl BigQueryWriteExec {
     }
 
     fn write(&self, f: &mut fmt::Formatter<'_>, separator: &str) -> fmt::Result {
-        let destination = &self.sink.destination;
         write!(
             f,
-            "table={}{separator}write_method={}{separator}columns=[{}]",
-            destination.table,
+            "table={}{separator}write_method={}",
+            self.sink.target(),
             self.sink.write_method().name(),
-            destination.encoder.columns().join(", ")
         )?;
-        let (null, defaulted) = (&destination.null, &destination.defaulted);
+        let Some(planned) = &self.sink.planned else {
+            return Ok(());
+        };
+        let columns = planned.encoder.columns().join(", ");
+        write!(f, "{separator}columns=[{columns}]")?;
+        let (null, defaulted) = (&planned.null, &planned.defaulted);
         if !null.is_empty() {
             write!(f, "{separator}null=[{}]", null.join(", "))?;
         }
         if !defaulted.is_empty() {
             write!(f, "{separator}default=[{}]", defaulted.join(", "))?;
+        }
+        match &self.sink.change {
+            PlannedChange::None => {}
+            PlannedChange::Creation => write!(f, "{separator}create=if_needed")?,
+            PlannedChange::Columns(columns) => {
+                write!(f, "{separator}change=[{}]", columns.join(", "))?;
+            }
         }
         Ok(())
     }
@@ -237,9 +247,9 @@ impl DisplayAs for BigQueryCommitExec {
     fn fmt_as(&self, t: DisplayFormatType, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match t {
             DisplayFormatType::Default | DisplayFormatType::Verbose => {
-                write!(f, "BigQueryCommitExec: table={}", self.sink.table())
+                write!(f, "BigQueryCommitExec: table={}", self.sink.target())
             }
-            DisplayFormatType::TreeRender => write!(f, "table={}", self.sink.table()),
+            DisplayFormatType::TreeRender => write!(f, "table={}", self.sink.target()),
         }
     }
 }

@@ -1,13 +1,17 @@
 //! What becomes of rows that cannot be written.
 //!
-//! A row fails where it is encoded (a value that its column cannot hold), where
-//! requests are cut (a row larger than any request), or at the service. Wherever
-//! it is, the same rule decides, and only the failing rows are affected: the
-//! others of their request are written.
+//! A row fails where its table is found, where it is encoded (a value that its column
+//! cannot hold), where requests are cut (a row larger than any request), or at the
+//! service. Wherever it is, the same rule decides, and only the failing rows are
+//! affected: the others of their request are written.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
+use arrow::array::RecordBatch;
+
+use super::dead_letter::{DeadLetter, DeadLetters};
+use crate::client::Client;
 use crate::error::{Error, ErrorKind, Result};
 use crate::options::{FailureOptions, FailurePolicy};
 use crate::types::TableRef;
@@ -16,7 +20,7 @@ use crate::types::TableRef;
 const TOLD: u64 = 100;
 
 /// A row that cannot be written.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq)]
 pub(crate) struct FailedRow {
     /// Which, counted from 1 in what its writer was given.
     pub(crate) row: u64,
@@ -24,6 +28,24 @@ pub(crate) struct FailedRow {
     pub(crate) column: Option<String>,
     /// What is wrong.
     pub(crate) message: String,
+    /// The row itself, where it is kept.
+    pub(crate) content: Option<Content>,
+}
+
+/// What a row is, for those who look at it later.
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) enum Content {
+    /// A batch of this row only.
+    Row(RecordBatch),
+    /// What a resolver of destinations made of it.
+    Text(String),
+}
+
+impl Content {
+    /// A row of a batch.
+    pub(crate) fn of(batch: &RecordBatch, row: usize) -> Self {
+        Content::Row(batch.slice(row, 1))
+    }
 }
 
 /// The rule for all writers of a sink.
@@ -32,56 +54,111 @@ pub(crate) struct FailureHandler {
     options: FailureOptions,
     /// Rows left out so far, by all writers.
     dropped: AtomicU64,
+    letters: Option<DeadLetters>,
 }
 
 impl FailureHandler {
-    pub(crate) fn new(options: FailureOptions) -> Arc<Self> {
-        Arc::new(Self {
+    /// The rule of a sink that writes through `client`.
+    ///
+    /// # Errors
+    /// [`ErrorKind::Configuration`] when dead letters cannot go where the options say.
+    pub(crate) fn new(options: FailureOptions, client: &Client) -> Result<Arc<Self>> {
+        Ok(Arc::new(Self {
+            letters: DeadLetters::new(&options, client)?,
             options,
             dropped: AtomicU64::new(0),
-        })
+        }))
+    }
+
+    /// Whether rows that fail are wanted with their content.
+    pub(crate) fn keeps_rows(&self) -> bool {
+        self.letters.is_some()
+    }
+
+    /// Whether rows that fail may be left out at all.
+    pub(crate) fn leaves_out(&self) -> bool {
+        self.options.policy != FailurePolicy::Fail
+    }
+
+    /// Before the first row: makes sure that dead letters have a place.
+    pub(crate) async fn check(&self) -> Result<()> {
+        match &self.letters {
+            Some(letters) => letters.check().await,
+            None => Ok(()),
+        }
+    }
+
+    /// Before a commit, after all rows were written: dead letters are delivered.
+    pub(crate) async fn flush(&self) -> Result<()> {
+        match &self.letters {
+            Some(letters) => letters.flush().await,
+            None => Ok(()),
+        }
+    }
+
+    /// At the end of a writer.
+    pub(crate) async fn shut_down(&self) -> Result<()> {
+        match &self.letters {
+            Some(letters) => letters.shut_down().await,
+            None => Ok(()),
+        }
     }
 
     /// Decides over rows that writer `subtask` had for `table`: Ok leaves them out.
     ///
     /// # Errors
     /// [`ErrorKind::InvalidArgument`] naming the first of them, when they must not
-    /// be left out.
+    /// be left out; and what keeps a dead letter from being delivered.
     pub(crate) async fn handle(
         &self,
         table: &TableRef,
         subtask: usize,
         failed: &[FailedRow],
     ) -> Result<()> {
+        self.handle_for(&table.to_string(), subtask, failed).await
+    }
+
+    /// The same for rows that go to no table: `destination` is what should have named
+    /// one.
+    pub(crate) async fn handle_for(
+        &self,
+        destination: &str,
+        subtask: usize,
+        failed: &[FailedRow],
+    ) -> Result<()> {
         for failed in failed {
-            match self.options.policy {
-                FailurePolicy::Fail => {
-                    return Err(self.error(subtask, failed, ""));
-                }
-                FailurePolicy::Drop => {
-                    let before = self.dropped.fetch_add(1, Ordering::Relaxed);
-                    if let Some(most) = self.options.max_rows
-                        && before >= u64::from(most)
-                    {
-                        let more = format!(
-                            "; at most {most} may be left out (option 'sink.failure.max_rows')"
-                        );
-                        return Err(self.error(subtask, failed, &more));
-                    }
-                    if before < TOLD {
-                        tracing::warn!(
-                            %table,
-                            row = failed.row,
-                            partition = subtask,
-                            column = failed.column.as_deref().unwrap_or_default(),
-                            reason = failed.message,
-                            "a row cannot be written and is left out"
-                        );
-                    }
-                }
+            let reason = match self.options.policy {
+                FailurePolicy::Fail => return Err(self.error(subtask, failed, "")),
+                FailurePolicy::Drop => "a row cannot be written and is left out",
+                FailurePolicy::DeadLetter => "a row cannot be written and becomes a dead letter",
+            };
+            let before = self.dropped.fetch_add(1, Ordering::Relaxed);
+            if let Some(most) = self.options.max_rows
+                && before >= u64::from(most)
+            {
+                let more =
+                    format!("; at most {most} may be left out (option 'sink.failure.max_rows')");
+                return Err(self.error(subtask, failed, &more));
+            }
+            if before < TOLD {
+                tracing::warn!(
+                    table = destination,
+                    row = failed.row,
+                    partition = subtask,
+                    column = failed.column.as_deref().unwrap_or_default(),
+                    reason = failed.message,
+                    "{reason}"
+                );
             }
         }
-        Ok(())
+        match &self.letters {
+            Some(letters) if !failed.is_empty() => {
+                let failed = failed.iter();
+                let made = failed.map(|failed| DeadLetter::new(destination, subtask, failed));
+                letters.add(made.collect()).await
+            }
+            _ => Ok(()),
+        }
     }
 
     fn error(&self, subtask: usize, failed: &FailedRow, more: &str) -> Error {
@@ -106,9 +183,16 @@ impl FailureHandler {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::options::ConnectionOptions;
 
     fn handler(policy: FailurePolicy, max_rows: Option<u32>) -> Arc<FailureHandler> {
-        FailureHandler::new(FailureOptions { policy, max_rows })
+        let options = FailureOptions {
+            policy,
+            max_rows,
+            ..FailureOptions::default()
+        };
+        let client = Client::new(&ConnectionOptions::default()).unwrap();
+        FailureHandler::new(options, &client).unwrap()
     }
 
     fn table() -> TableRef {
@@ -120,6 +204,7 @@ mod tests {
             row,
             column: Some("at".into()),
             message: "too fine".into(),
+            content: None,
         }
     }
 

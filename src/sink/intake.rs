@@ -7,15 +7,16 @@ use std::sync::atomic::Ordering;
 use arrow::array::RecordBatch;
 use arrow::compute::concat_batches;
 
-use super::batch::{Cut, Origin, Ready};
+use super::batch::{Cut, Halves, Origin, Ready};
 use super::failure::FailedRow;
 use super::metrics::SinkCounters;
 use super::writer::{Destination, SinkShared, explain};
 use crate::client::Client;
-use crate::client::write::append::{AppendTarget, RowRefusal};
+use crate::client::write::append::{AppendTarget, RowRefusal, Unexplained};
 use crate::client::write::{WriteCounters, WriterSchema};
 use crate::error::{Error, ErrorKind, Result};
 use crate::options::StreamOptions;
+use crate::types::encode::RowFormat;
 
 /// Batches are put together until they have so many rows, so that small ones do
 /// not make small requests.
@@ -86,6 +87,10 @@ impl Intake {
             },
             defaulted: self.destination.defaulted.clone(),
             denied: self.destination.denied,
+            unexplained: match (encoder.format(), self.shared.failures.leaves_out()) {
+                (RowFormat::Arrow, true) => Unexplained::Rows,
+                _ => Unexplained::Final,
+            },
         }
     }
 
@@ -96,6 +101,11 @@ impl Intake {
         if batch.num_rows() > 0 {
             self.held.push(batch);
         }
+    }
+
+    /// Bytes of rows that are held back, about.
+    pub(super) fn held_bytes(&self) -> usize {
+        self.held_bytes
     }
 
     /// Whether nothing is held back.
@@ -128,24 +138,39 @@ impl Intake {
         self.next_row += u64::try_from(batch.num_rows()).unwrap_or(u64::MAX);
         let encoded = self.destination.encoder.encode(&batch)?;
         let most = self.streams.max_append_request_bytes;
-        let cut = Cut::new(encoded, first_row, most, overhead)?;
+        let source = self.shared.failures.keeps_rows().then_some(batch);
+        let cut = Cut::new(encoded, first_row, most, overhead, source)?;
         self.handle(&cut.failed).await?;
         Ok(cut.ready)
     }
 
-    /// What is left of a request of which the service refused rows.
+    /// What is left of a request of which the service refused rows. Where it does not
+    /// say which, the request is taken apart until the rows are found.
     pub(super) async fn without(
         &self,
         origin: &Origin,
         wrong: Vec<RowRefusal>,
+        message: String,
     ) -> Result<Vec<Ready>> {
+        if wrong.is_empty() {
+            return match origin.halves()? {
+                Halves::Two(ready) => Ok(ready),
+                Halves::One(failed) => {
+                    self.handle(&[FailedRow { message, ..failed }]).await?;
+                    Ok(Vec::new())
+                }
+                Halves::NoneTaken(rows) => Err(Error::new(
+                    ErrorKind::InvalidArgument,
+                    format!(
+                        "the service took none of the {rows} rows of a request, each refused by \
+                         itself: {message}"
+                    ),
+                )),
+            };
+        }
         let failed: Vec<_> = wrong
             .iter()
-            .map(|wrong| FailedRow {
-                row: origin.row(wrong.row),
-                column: None,
-                message: wrong.message.clone(),
-            })
+            .map(|wrong| origin.failed(wrong.row, wrong.message.clone()))
             .collect();
         self.handle(&failed).await?;
         let wrong: BTreeSet<_> = wrong.into_iter().map(|wrong| wrong.row).collect();

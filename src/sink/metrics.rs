@@ -17,12 +17,37 @@ use crate::client::write::WriteCounters;
 pub struct SinkCounters {
     pub(super) wire: Arc<WriteCounters>,
     pub(super) skipped: AtomicU64,
+    pub(super) tables_created: AtomicU64,
+    pub(super) schema_changes: AtomicU64,
+    pub(super) open_destinations: AtomicU64,
+    /// By table, where that is asked for.
+    pub(super) by_table: Mutex<BTreeMap<String, u64>>,
 }
 
 impl SinkCounters {
     /// Of the requests that were made.
     pub fn wire(&self) -> &WriteCounters {
         &self.wire
+    }
+
+    /// Tables that were created.
+    pub fn tables_created(&self) -> u64 {
+        self.tables_created.load(Ordering::Relaxed)
+    }
+
+    /// How often columns of a table were added or relaxed.
+    pub fn schema_changes(&self) -> u64 {
+        self.schema_changes.load(Ordering::Relaxed)
+    }
+
+    /// Tables that the writer has rows for at this moment.
+    pub fn open_destinations(&self) -> u64 {
+        self.open_destinations.load(Ordering::Relaxed)
+    }
+
+    /// Rows that were prepared for a commit, by table, where the options ask for it.
+    pub fn rows_by_table(&self) -> BTreeMap<String, u64> {
+        self.by_table.lock().clone()
     }
 
     /// Rows that the failure policy left out.
@@ -44,10 +69,14 @@ pub(super) struct SinkMetrics {
     append_retries: Count,
     reconnects: Count,
     schema_updates: Count,
+    tables_created: Count,
+    schema_changes: Count,
     in_flight: Gauge,
+    open_destinations: Gauge,
     /// Time in the writer: encoding, and waiting for room and for answers.
     pub(super) write_time: Time,
     errors: Arc<Mutex<BTreeMap<String, Count>>>,
+    tables: Arc<Mutex<BTreeMap<String, Count>>>,
 }
 
 impl SinkMetrics {
@@ -66,10 +95,15 @@ impl SinkMetrics {
             append_retries: count("append_retries"),
             reconnects: count("reconnects"),
             schema_updates: count("schema_updates"),
+            tables_created: count("tables_created"),
+            schema_changes: count("schema_changes"),
+            open_destinations: MetricBuilder::new(metrics)
+                .gauge(Cow::Borrowed("open_destinations"), partition),
             in_flight: MetricBuilder::new(metrics).gauge(Cow::Borrowed("in_flight"), partition),
             write_time: MetricBuilder::new(metrics)
                 .subset_time(Cow::Borrowed("write_time"), partition),
             errors: Arc::default(),
+            tables: Arc::default(),
         }
     }
 
@@ -87,6 +121,10 @@ impl SinkMetrics {
         set(&self.append_retries, wire.retries());
         set(&self.reconnects, wire.reconnects());
         set(&self.schema_updates, wire.schema_updates());
+        set(&self.tables_created, counters.tables_created());
+        set(&self.schema_changes, counters.schema_changes());
+        self.open_destinations
+            .set(usize::try_from(counters.open_destinations()).unwrap_or(usize::MAX));
         self.in_flight
             .set(usize::try_from(wire.in_flight()).unwrap_or(usize::MAX));
         let mut known = self.errors.lock();
@@ -96,6 +134,14 @@ impl SinkMetrics {
                     .counter(format!("errors_{}", code.to_lowercase()), self.partition)
             });
             set(metric, times);
+        }
+        let mut known = self.tables.lock();
+        for (table, rows) in counters.rows_by_table() {
+            let metric = known.entry(table).or_insert_with_key(|table| {
+                MetricBuilder::new(&self.metrics)
+                    .counter(format!("rows_written_{table}"), self.partition)
+            });
+            set(metric, rows);
         }
     }
 }

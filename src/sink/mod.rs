@@ -13,12 +13,15 @@
 //! [`failure`] decides over rows that cannot be written. INSERT in SQL is the first
 //! user of the protocol: [`exec`] has its plan nodes.
 
+mod arrival;
 mod batch;
 mod buffered;
 mod builder;
 mod commit;
 mod created;
+mod dead_letter;
 mod default;
+mod destination;
 mod exec;
 mod failure;
 mod fan_out;
@@ -26,9 +29,15 @@ mod intake;
 mod metrics;
 mod pending;
 mod protocol;
+mod route;
 mod writer;
 
+pub(crate) use arrival::{checked_metadata, checked_type, checked_values};
 pub use builder::BigQuerySinkBuilder;
+pub(crate) use destination::new_columns;
 pub use exec::{BigQueryCommitExec, BigQueryWriteExec};
 pub use metrics::SinkCounters;
-pub use protocol::{BigQuerySink, Committable, Committer, SinkWriter, StreamPosition, WriterState};
+pub use protocol::{
+    BigQuerySink, Committable, Committer, DestinationState, SinkWriter, StreamPosition, WriterState,
+};
+pub use route::{DestinationResolver, Resolution};

@@ -47,6 +47,7 @@ use arrow::array::RecordBatch;
 use arrow::datatypes::SchemaRef;
 use serde::{Deserialize, Serialize};
 
+use super::arrival::Arrival;
 use super::buffered::BufferedWriter;
 use super::builder::BigQuerySinkBuilder;
 use super::commit;
@@ -55,33 +56,68 @@ use super::fan_out::FanOut;
 use super::intake::Intake;
 use super::metrics::SinkCounters;
 use super::pending::PendingWriter;
+use super::route::{DestinationResolver, Route};
 use super::writer::{Destination, SinkShared, TableWriter};
 use crate::client::Client;
 use crate::error::{Error, ErrorKind, Result};
 use crate::options::{StreamOptions, WriteMethod};
-use crate::types::TableRef;
+use crate::types::{LineageDataset, TableRef};
 
-/// A table to write to, and how. Cloning is cheap.
+/// A table to write to, or several, and how. Cloning is cheap.
 #[derive(Clone)]
 pub struct BigQuerySink {
     pub(super) shared: Arc<SinkShared>,
-    pub(super) destination: Arc<Destination>,
+    pub(super) route: Arc<Route>,
+    pub(super) arrival: Arc<Arrival>,
+    /// How rows go into the table, or into one that is created, as far as that is known
+    /// before there are rows.
+    pub(super) planned: Option<Arc<Destination>>,
+    pub(super) change: PlannedChange,
+}
+
+/// What will be done before the first row, as it seems at planning.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) enum PlannedChange {
+    None,
+    /// Tables are created that do not exist.
+    Creation,
+    /// Columns are added or relaxed, by these paths.
+    Columns(Vec<String>),
 }
 
 impl BigQuerySink {
-    /// Begins a sink that writes to `table`.
+    /// Begins a sink that writes to `table`, unless the options say to route rows.
     pub fn builder(client: Client, table: TableRef) -> BigQuerySinkBuilder {
-        BigQuerySinkBuilder::new(client, table)
+        BigQuerySinkBuilder::to_table(client, table)
     }
 
-    /// The table.
-    pub fn table(&self) -> &TableRef {
-        &self.destination.table
+    /// Begins a sink that writes each row to the table that `resolver` says.
+    pub fn routing_builder(
+        client: Client,
+        resolver: Arc<dyn DestinationResolver>,
+    ) -> BigQuerySinkBuilder {
+        BigQuerySinkBuilder::to_resolved(client, resolver)
+    }
+
+    /// The table; None when rows go to several.
+    pub fn table(&self) -> Option<&TableRef> {
+        self.route.table()
+    }
+
+    /// The table, or what says where rows go, for people.
+    pub fn target(&self) -> String {
+        self.route.to_string()
+    }
+
+    /// The data set that rows are written to, without a request. None when rows go to
+    /// several tables, which are known only with the rows.
+    pub fn lineage(&self) -> Option<LineageDataset> {
+        self.table().map(LineageDataset::of)
     }
 
     /// The schema of the batches that writers take.
     pub fn schema(&self) -> &SchemaRef {
-        &self.shared.schema
+        &self.arrival.given
     }
 
     /// How rows are written.
@@ -99,7 +135,7 @@ impl BigQuerySink {
         let counters = Arc::<SinkCounters>::default();
         let fan_out = FanOut::new(self.clone(), subtask, state, Arc::clone(&counters))?;
         Ok(SinkWriter {
-            table: self.destination.table.clone(),
+            target: self.target(),
             working: Some(fan_out),
             counters,
         })
@@ -166,7 +202,7 @@ impl BigQuerySink {
 impl fmt::Debug for BigQuerySink {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("BigQuerySink")
-            .field("table", &self.destination.table)
+            .field("target", &self.target())
             .field("options", &self.shared.options)
             .finish_non_exhaustive()
     }
@@ -202,6 +238,15 @@ impl WriterState {
             WriterState::StorageApiExactlyOnceV1 { .. } => Some(WriteMethod::StorageApiExactlyOnce),
             WriterState::StorageApiAtomicV1 {} => Some(WriteMethod::StorageApiAtomic),
             WriterState::DestinationsV1 { .. } => None,
+        }
+    }
+
+    /// Whether a writer goes on from it as if there were none.
+    pub(super) fn is_empty(&self) -> bool {
+        match self {
+            WriterState::StorageApiAtLeastOnceV1 {} | WriterState::StorageApiAtomicV1 {} => true,
+            WriterState::StorageApiExactlyOnceV1 { stream } => stream.is_none(),
+            WriterState::DestinationsV1 { destinations } => destinations.is_empty(),
         }
     }
 }
@@ -287,7 +332,7 @@ impl Committable {
 /// when.
 #[derive(Debug)]
 pub struct SinkWriter {
-    table: TableRef,
+    target: String,
     /// None after an error: dropping it gave up what was under way.
     working: Option<FanOut>,
     counters: Arc<SinkCounters>,
@@ -333,7 +378,7 @@ impl SinkWriter {
     pub fn snapshot(&self) -> Result<WriterState> {
         match &self.working {
             Some(working) => Ok(working.snapshot()),
-            None => Err(failed_before(&self.table)),
+            None => Err(failed_before(&self.target)),
         }
     }
 
@@ -347,13 +392,14 @@ impl SinkWriter {
     /// # Errors
     /// As [`write`](Self::write).
     pub async fn close(mut self) -> Result<()> {
-        self.flush().await
+        let outcome = self.working()?.close().await;
+        self.over_after(outcome)
     }
 
     fn working(&mut self) -> Result<&mut FanOut> {
         match &mut self.working {
             Some(working) => Ok(working),
-            None => Err(failed_before(&self.table)),
+            None => Err(failed_before(&self.target)),
         }
     }
 
@@ -365,10 +411,10 @@ impl SinkWriter {
     }
 }
 
-fn failed_before(table: &TableRef) -> Error {
+fn failed_before(target: &str) -> Error {
     Error::new(
         ErrorKind::FailedPrecondition,
-        format!("a write to table {table} has failed before"),
+        format!("a write to table {target} has failed before"),
     )
 }
 

@@ -7,14 +7,15 @@ use arrow::array::RecordBatch;
 use arrow::datatypes::SchemaRef;
 use async_trait::async_trait;
 
+use super::destination::Destinations;
 use super::failure::FailureHandler;
 use super::protocol::{Committable, WriterState};
 use crate::client::Client;
 use crate::client::write::append::Denied;
 use crate::error::{Error, ErrorKind, Result};
 use crate::options::SinkOptions;
-use crate::types::TableRef;
 use crate::types::encode::RowEncoder;
+use crate::types::{TableRef, TableSchema};
 
 /// Takes the rows that one task has for one table.
 ///
@@ -34,14 +35,22 @@ pub(super) trait TableWriter: fmt::Debug + Send {
 
     /// The state right after [`prepare_commit`](Self::prepare_commit).
     fn snapshot(&self) -> WriterState;
+
+    /// Bytes of rows that it holds back or that are under way, about.
+    fn bytes(&self) -> usize {
+        0
+    }
 }
 
 /// What all writers of a sink share.
 pub(super) struct SinkShared {
     pub(super) client: Client,
     pub(super) options: SinkOptions,
-    /// Of the batches that writers take.
+    /// Of the batches that the writers of tables take.
     pub(super) schema: SchemaRef,
+    /// What tables that do not exist are created with; None where none is to be.
+    pub(super) new_columns: Option<TableSchema>,
+    pub(super) destinations: Destinations,
     pub(super) failures: Arc<FailureHandler>,
 }
 

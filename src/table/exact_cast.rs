@@ -1,18 +1,33 @@
-//! A cast that fails where a value would change.
+//! A cast that fails where a value would change, or says so beside the values.
 
 use std::sync::Arc;
 
-use datafusion::arrow::array::{Array, ArrayRef, AsArray, make_comparator};
-use datafusion::arrow::compute::{CastOptions, SortOptions, can_cast_types, cast_with_options};
-use datafusion::arrow::datatypes::DataType;
+use datafusion::arrow::array::{
+    Array, ArrayRef, AsArray, BooleanArray, StringArray, make_comparator, new_null_array,
+};
+use datafusion::arrow::compute::{
+    CastOptions, SortOptions, can_cast_types, cast_with_options, nullif,
+};
+use datafusion::arrow::datatypes::{DataType, Field, FieldRef};
 use datafusion::arrow::util::display::array_value_to_string;
 use datafusion::common::Result;
 use datafusion::error::DataFusionError;
 use datafusion::logical_expr::{
-    ColumnarValue, ScalarFunctionArgs, ScalarUDFImpl, Signature, Volatility,
+    ColumnarValue, ReturnFieldArgs, ScalarFunctionArgs, ScalarUDFImpl, Signature, Volatility,
 };
 
 use crate::error::{Error, ErrorKind};
+use crate::sink::{checked_metadata, checked_type, checked_values};
+
+/// What becomes of a value that a cast would change.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub(super) enum Misfit {
+    /// The query fails.
+    Fails,
+    /// The cast gives a struct that a sink understands, and the row is for its failure
+    /// policy.
+    IsTold,
+}
 
 /// Casts to a type, and fails for a value that the type cannot hold as it is.
 #[derive(Debug, PartialEq, Eq, Hash)]
@@ -22,16 +37,28 @@ pub(super) struct ExactCast {
     column: Option<String>,
     /// And its row, where one value is one row.
     row: Option<usize>,
+    misfit: Misfit,
     signature: Signature,
 }
 
 impl ExactCast {
-    pub(super) fn new(to: DataType, column: Option<String>, row: Option<usize>) -> Self {
+    pub(super) fn new(
+        to: DataType,
+        column: Option<String>,
+        row: Option<usize>,
+        misfit: Misfit,
+    ) -> Self {
+        let volatility = match misfit {
+            Misfit::Fails => Volatility::Immutable,
+            // Not evaluated before the sink can see it.
+            Misfit::IsTold => Volatility::Volatile,
+        };
         Self {
             to,
             column,
             row,
-            signature: Signature::any(1, Volatility::Immutable),
+            misfit,
+            signature: Signature::any(1, volatility),
         }
     }
 }
@@ -46,15 +73,30 @@ impl ScalarUDFImpl for ExactCast {
     }
 
     fn return_type(&self, _: &[DataType]) -> Result<DataType> {
-        Ok(self.to.clone())
+        Ok(match self.misfit {
+            Misfit::Fails => self.to.clone(),
+            Misfit::IsTold => checked_type(&self.to),
+        })
+    }
+
+    fn return_field_from_args(&self, _: ReturnFieldArgs) -> Result<FieldRef> {
+        let field = Field::new(self.name(), self.return_type(&[])?, true);
+        Ok(Arc::new(match self.misfit {
+            Misfit::Fails => field,
+            Misfit::IsTold => field.with_metadata(checked_metadata()),
+        }))
     }
 
     fn invoke_with_args(&self, args: ScalarFunctionArgs) -> Result<ColumnarValue> {
         let scalar = matches!(args.args.as_slice(), [ColumnarValue::Scalar(_)]);
         let mut arrays = ColumnarValue::values_to_arrays(&args.args)?;
         let array = arrays.swap_remove(0);
-        let cast =
-            cast_exactly(&array, &self.to).map_err(|(at, why)| self.error(&array, at, why))?;
+        let cast = match self.misfit {
+            Misfit::Fails => {
+                cast_exactly(&array, &self.to).map_err(|(at, why)| self.error(&array, at, why))?
+            }
+            Misfit::IsTold => self.told(&array)?,
+        };
         if scalar {
             let value = datafusion::common::ScalarValue::try_from_array(&cast, 0)?;
             return Ok(ColumnarValue::Scalar(value));
@@ -64,12 +106,47 @@ impl ScalarUDFImpl for ExactCast {
 }
 
 impl ExactCast {
-    fn error(&self, array: &ArrayRef, at: usize, why: &str) -> DataFusionError {
-        let value = array_value_to_string(array, at).unwrap_or_default();
+    /// The cast with what could not be cast beside it.
+    fn told(&self, array: &ArrayRef) -> Result<ArrayRef> {
+        let rows = array.len();
+        if let Ok(cast) = cast_exactly(array, &self.to) {
+            let none = || StringArray::new_null(rows);
+            return Ok(checked_values(cast, none(), none()));
+        }
+        let reasons: Vec<Option<String>> = (0..rows)
+            .map(|at| {
+                let (_, why) = cast_exactly(&array.slice(at, 1), &self.to).err()?;
+                Some(self.reason(array, at, why))
+            })
+            .collect();
+        let given: StringArray = (0..rows)
+            .map(|at| {
+                reasons[at].as_ref()?;
+                array_value_to_string(array, at).ok()
+            })
+            .collect();
+        let wrong: BooleanArray = reasons
+            .iter()
+            .map(|reason| Some(reason.is_some()))
+            .collect();
+        let right = nullif(array, &wrong)?;
+        let cast =
+            cast_exactly(&right, &self.to).unwrap_or_else(|_| new_null_array(&self.to, rows));
+        Ok(checked_values(cast, reasons.into_iter().collect(), given))
+    }
+
+    fn reason(&self, array: &ArrayRef, at: usize, why: &str) -> String {
         let value = match array.data_type().is_null() {
             true => String::new(),
-            false => format!("the value {value} "),
+            false => {
+                let value = array_value_to_string(array, at).unwrap_or_default();
+                format!("the value {value} ")
+            }
         };
+        format!("{value}{why} {} (cast it to what it shall become)", self.to)
+    }
+
+    fn error(&self, array: &ArrayRef, at: usize, why: &str) -> DataFusionError {
         let row = self.row.map(|row| format!("row {row}"));
         let column = self
             .column
@@ -82,10 +159,7 @@ impl ExactCast {
         };
         Error::new(
             ErrorKind::InvalidArgument,
-            format!(
-                "{place} cannot be written: {value}{why} {} (cast it to what it shall become)",
-                self.to
-            ),
+            format!("{place} cannot be written: {}", self.reason(array, at, why)),
         )
         .into()
     }
@@ -193,6 +267,37 @@ mod tests {
 
     fn micros() -> DataType {
         DataType::Timestamp(TimeUnit::Microsecond, Some("UTC".into()))
+    }
+
+    #[test]
+    fn what_cannot_be_cast_is_told_beside_the_rest() {
+        let cast = ExactCast::new(DataType::Int64, Some("n".into()), None, Misfit::IsTold);
+        let array = Arc::new(StringArray::from(vec![
+            Some("7"),
+            Some("x"),
+            None,
+            Some("1.5"),
+        ]));
+        let told = cast.told(&(array as ArrayRef)).unwrap();
+        let told = told.as_struct();
+        assert_eq!(
+            told.column(0).as_ref(),
+            &Int64Array::from(vec![Some(7), None, None, None])
+        );
+        let errors = told.column(1).as_string::<i32>();
+        assert!(
+            errors
+                .value(1)
+                .contains("the value x cannot be read as Int64")
+        );
+        assert!(errors.is_null(0) && errors.is_null(2) && errors.is_valid(3));
+        let given = told.column(2).as_string::<i32>();
+        assert_eq!((given.value(1), given.is_null(0)), ("x", true));
+        // What no cast exists for fails in every row that has a value.
+        let array = Arc::new(BooleanArray::from(vec![Some(true), None]));
+        let cast = ExactCast::new(DataType::Date32, None, None, Misfit::IsTold);
+        let told = cast.told(&(array as ArrayRef)).unwrap();
+        assert!(told.as_struct().column(1).is_valid(0));
     }
 
     #[test]

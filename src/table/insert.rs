@@ -8,6 +8,9 @@
 //! gets the values as they are, converts them itself and finds out which cannot be
 //! kept, and columns that were left out are not in its input at all.
 //!
+//! Under a failure policy that leaves rows out, such a cast says beside the values
+//! which it could not keep, and the sink leaves out their rows.
+//!
 //! `VALUES` is cast to the table's types even before that projection. Where a column
 //! of it has values of one type, the casts are undone too. Where its types differ,
 //! in a `VALUES` deeper inside the query, and from types that the sink does not take
@@ -25,12 +28,15 @@ use datafusion::common::tree_node::{Transformed, TreeNode, TreeNodeRecursion};
 use datafusion::common::{DFSchema, Result, ScalarValue};
 use datafusion::config::ConfigOptions;
 use datafusion::logical_expr::{
-    DmlStatement, Expr, ExprSchemable, LogicalPlan, Projection, ScalarUDF, Values, WriteOp,
+    DmlStatement, Expr, ExprSchemable, LogicalPlan, Projection, ScalarUDF, Values, WriteOp, cast,
 };
 use datafusion::optimizer::AnalyzerRule;
 
-use super::exact_cast::ExactCast;
+use super::exact_cast::{ExactCast, Misfit};
 use super::provider::BigQueryTable;
+use super::writing::InsertTerms;
+use crate::options::BigQueryOptions;
+use crate::sink::{checked_metadata, checked_type};
 
 /// The metadata of a literal that stands for a column that was left out.
 const LEFT_OUT: &str = "datafusion_bigquery.left_out";
@@ -65,18 +71,21 @@ impl AnalyzerRule for PlanInserts {
         "plan_bigquery_inserts"
     }
 
-    fn analyze(&self, plan: LogicalPlan, _: &ConfigOptions) -> Result<LogicalPlan> {
+    fn analyze(&self, plan: LogicalPlan, config: &ConfigOptions) -> Result<LogicalPlan> {
+        let defaults = BigQueryOptions::of(config);
         plan.transform_down(|plan| {
             let LogicalPlan::Dml(statement) = plan else {
                 return Ok(Transformed::no(plan));
             };
             let target = target(&statement);
-            let table = target.as_deref().and_then(|table| table.downcast_ref());
+            let table = target
+                .as_deref()
+                .and_then(|table| table.downcast_ref::<BigQueryTable>());
             let Some(table) = table else {
                 return Ok(Transformed::no(LogicalPlan::Dml(statement)));
             };
             Ok(Transformed::new(
-                LogicalPlan::Dml(insert(statement, table)?),
+                LogicalPlan::Dml(insert(statement, &table.insert_terms(&defaults)?)?),
                 true,
                 TreeNodeRecursion::Jump,
             ))
@@ -96,14 +105,14 @@ fn target(statement: &DmlStatement) -> Option<Arc<dyn TableProvider>> {
     Some(Arc::clone(provider))
 }
 
-fn insert(statement: DmlStatement, table: &BigQueryTable) -> Result<DmlStatement> {
+fn insert(statement: DmlStatement, terms: &InsertTerms<'_>) -> Result<DmlStatement> {
     let columns = statement.target.schema();
     let input = Arc::unwrap_or_clone(statement.input);
     let input = match input {
         LogicalPlan::Projection(projection) if is_of_insert(&projection, &columns) => {
             let source = match Arc::unwrap_or_clone(projection.input) {
                 LogicalPlan::Values(values) => {
-                    LogicalPlan::Values(as_written(values, &projection.expr, table)?)
+                    LogicalPlan::Values(as_written(values, &projection.expr, terms)?)
                 }
                 source => exact(source)?,
             };
@@ -111,7 +120,7 @@ fn insert(statement: DmlStatement, table: &BigQueryTable) -> Result<DmlStatement
                 .expr
                 .into_iter()
                 .filter(|expression| !is_left_out(expression))
-                .map(|expression| uncast(expression, source.schema(), table))
+                .map(|expression| uncast(expression, source.schema(), terms))
                 .collect::<Result<_>>()?;
             LogicalPlan::Projection(Projection::try_new(expressions, Arc::new(source))?)
         }
@@ -141,7 +150,7 @@ fn is_of_insert(projection: &Projection, columns: &SchemaRef) -> bool {
 
 /// A column as it is, under the name of the one that it goes to, if the sink takes
 /// its type.
-fn uncast(expression: Expr, source: &DFSchema, table: &BigQueryTable) -> Result<Expr> {
+fn uncast(expression: Expr, source: &DFSchema, terms: &InsertTerms<'_>) -> Result<Expr> {
     let Expr::Alias(mut alias) = expression else {
         return Ok(expression);
     };
@@ -149,16 +158,29 @@ fn uncast(expression: Expr, source: &DFSchema, table: &BigQueryTable) -> Result<
         && matches!(cast.expr.as_ref(), Expr::Column(_))
     {
         let from = cast.expr.get_type(source)?;
-        *alias.expr = match table.takes(&alias.name, &from) {
+        let is_told = terms.misfit == Misfit::IsTold && is_checked(&cast.expr, source);
+        *alias.expr = match is_told || terms.takes(&alias.name, &from) {
             true => cast.expr.as_ref().clone(),
-            false => exactly(alias.expr.as_ref().clone(), Some(&alias.name), None),
+            false => {
+                let cast = alias.expr.as_ref().clone();
+                exactly(cast, Some(&alias.name), None, terms.misfit)
+            }
         };
     }
     Ok(Expr::Alias(alias))
 }
 
+/// Whether a column is of values that were cast already, with what could not be.
+fn is_checked(column: &Expr, source: &DFSchema) -> bool {
+    let Expr::Column(column) = column else {
+        return false;
+    };
+    let field = source.qualified_field_from_column(column);
+    field.is_ok_and(|(_, field)| *field.metadata() == checked_metadata())
+}
+
 /// `VALUES` with the types that were written, where the sink takes them.
-fn as_written(values: Values, projection: &[Expr], table: &BigQueryTable) -> Result<Values> {
+fn as_written(values: Values, projection: &[Expr], terms: &InsertTerms<'_>) -> Result<Values> {
     let mut rows = values.values;
     let mut fields = Vec::with_capacity(values.schema.fields().len());
     for (column, field) in values.schema.fields().iter().enumerate() {
@@ -170,13 +192,30 @@ fn as_written(values: Values, projection: &[Expr], table: &BigQueryTable) -> Res
         let alike = written
             .first()
             .filter(|first| written.iter().all(|other| other == *first))
-            .filter(|only| goes_to.is_some_and(|goes_to| table.takes(goes_to, only)));
+            .filter(|only| goes_to.is_some_and(|goes_to| terms.takes(goes_to, only)));
         let Some(data_type) = alike else {
+            // Values of columns that go nowhere are no rows' values.
+            let misfit = match goes_to {
+                Some(_) if !written.is_empty() => terms.misfit,
+                _ => Misfit::Fails,
+            };
             for (number, row) in rows.iter_mut().enumerate() {
                 let value = std::mem::take(&mut row[column]);
-                row[column] = exactly(value, goes_to, Some(number + 1));
+                let value = match misfit {
+                    Misfit::Fails => value,
+                    // All values of the column have to be of one type.
+                    Misfit::IsTold if matches!(value, Expr::Cast(_)) => value,
+                    Misfit::IsTold => cast(value, field.data_type().clone()),
+                };
+                row[column] = exactly(value, goes_to, Some(number + 1), misfit);
             }
-            fields.push(Arc::clone(field));
+            fields.push(match misfit {
+                Misfit::Fails => Arc::clone(field),
+                Misfit::IsTold => {
+                    let told = Field::new(field.name(), checked_type(field.data_type()), true);
+                    Arc::new(told.with_metadata(checked_metadata()))
+                }
+            });
             continue;
         };
         for row in &mut rows {
@@ -228,7 +267,7 @@ fn exact(plan: LogicalPlan) -> Result<LogicalPlan> {
         LogicalPlan::Values(mut values) => {
             for row in &mut values.values {
                 for value in row {
-                    *value = exactly(std::mem::take(value), None, None);
+                    *value = exactly(std::mem::take(value), None, None, Misfit::Fails);
                 }
             }
             Ok(Transformed::yes(LogicalPlan::Values(values)))
@@ -239,11 +278,11 @@ fn exact(plan: LogicalPlan) -> Result<LogicalPlan> {
 }
 
 /// The value with the outermost cast, if there is one, made exact.
-fn exactly(value: Expr, column: Option<&str>, row: Option<usize>) -> Expr {
+fn exactly(value: Expr, column: Option<&str>, row: Option<usize>, misfit: Misfit) -> Expr {
     match value {
         Expr::Cast(cast) => {
             let to = cast.field.data_type().clone();
-            let function = ExactCast::new(to, column.map(str::to_string), row);
+            let function = ExactCast::new(to, column.map(str::to_string), row, misfit);
             ScalarUDF::from(function).call(vec![*cast.expr])
         }
         other => other,

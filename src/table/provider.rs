@@ -27,8 +27,8 @@ use crate::query::{
     partitions, statement,
 };
 use crate::scan::{BigQueryScanExec, Pushdown, ReadSpec, Snapshots, Source};
-use crate::sink::{BigQueryCommitExec, BigQueryWriteExec};
-use crate::types::TableRef;
+use crate::sink::{BigQueryCommitExec, BigQueryWriteExec, new_columns};
+use crate::types::{TableRef, TableSchema, arrow};
 
 /// A BigQuery table.
 ///
@@ -71,7 +71,11 @@ pub(super) enum State {
         found: Arc<Table>,
     },
     /// It does not exist; a statement declared columns for its creation.
-    Declared(SchemaRef),
+    Declared {
+        /// As it will be when it was created.
+        schema: SchemaRef,
+        columns: TableSchema,
+    },
 }
 
 /// A table's parts, to make providers that share a client.
@@ -179,7 +183,12 @@ impl BigQueryTable {
                 Ok(provider)
             }
             Err(error) if error.kind() == ErrorKind::NotFound && !declared.fields().is_empty() => {
-                Ok(Self::with_state(context, table, State::Declared(declared)))
+                let options = Options::resolve_over(&context.options, defaults)?;
+                let columns = new_columns(&declared, &options.sink)
+                    .map_err(|error| error.with_context(format!("declaring table {table}")))?;
+                let schema = arrow::table_schema(&columns, options.scan.timestamp_precision);
+                let state = State::Declared { schema, columns };
+                Ok(Self::with_state(context, table, state))
             }
             Err(error) => Err(error),
         }
@@ -204,10 +213,15 @@ impl BigQueryTable {
         &self.table
     }
 
+    /// The table's own options before those of a session.
+    pub(super) fn options_over(&self, defaults: &RawOptions) -> Result<Options> {
+        Options::resolve_over(&self.options, defaults)
+    }
+
     /// The options for a statement: the table's own before the session's.
     pub(super) fn options(&self, session: &dyn Session) -> Result<Options> {
         let defaults = BigQueryOptions::of(session.config_options());
-        let mut options = Options::resolve_over(&self.options, &defaults)?;
+        let mut options = self.options_over(&defaults)?;
         self.version.apply(session, &mut options.scan)?;
         Ok(options)
     }
@@ -249,15 +263,17 @@ impl BigQueryTable {
     async fn readable(&self, options: &Options) -> Result<Arc<LiveTable>> {
         let live = match &self.state {
             State::Live { live, .. } => Arc::clone(live),
-            State::Declared(declared) => {
+            State::Declared {
+                schema: declared, ..
+            } => {
                 let found =
                     self.client.get_table(&self.table).await.map_err(|error| {
                         match error.kind() {
                             ErrorKind::NotFound => Error::new(
                                 ErrorKind::NotFound,
                                 format!(
-                                    "table {} does not exist yet: create it in BigQuery to \
-                                     read it",
+                                    "table {} does not exist yet: the first INSERT into it \
+                                     creates it",
                                     self.table
                                 ),
                             )
@@ -328,14 +344,14 @@ impl TableProvider for BigQueryTable {
     fn schema(&self) -> SchemaRef {
         match &self.state {
             State::Live { live, .. } => Arc::clone(&live.schema),
-            State::Declared(schema) => Arc::clone(schema),
+            State::Declared { schema, .. } => Arc::clone(schema),
         }
     }
 
     fn table_type(&self) -> TableType {
         match &self.state {
             State::Live { live, .. } => table_type(&live.kind),
-            State::Declared(_) => TableType::Base,
+            State::Declared { .. } => TableType::Base,
         }
     }
 
@@ -400,7 +416,7 @@ impl TableProvider for BigQueryTable {
             State::Live { live, .. } if replacement(&live.columns, filter).is_some() => {
                 TableProviderFilterPushDown::Exact
             }
-            State::Live { .. } | State::Declared(_) => TableProviderFilterPushDown::Inexact,
+            State::Live { .. } | State::Declared { .. } => TableProviderFilterPushDown::Inexact,
         };
         Ok(filters.iter().map(answer).collect())
     }

@@ -7,29 +7,69 @@ use datafusion::catalog::Session;
 use datafusion::logical_expr::dml::InsertOp;
 use datafusion::physical_plan::{ExecutionPlan, ExecutionPlanProperties};
 
+use super::exact_cast::Misfit;
 use super::metadata::{LiveTable, SchemaTerms};
 use super::provider::{BigQueryTable, State};
 use crate::error::{Error, ErrorKind, Result};
-use crate::options::BigQueryOptions;
+use crate::options::{BigQueryOptions, FailurePolicy, RawOptions};
 use crate::sink::BigQuerySink;
-use crate::types::TableSchema;
 use crate::types::encode::{FieldMarks, RowEncoder, RowFormat};
+use crate::types::{TableSchema, arrow};
 
-impl BigQueryTable {
+/// What of a table and of options decides how values of an INSERT are cast.
+pub(super) struct InsertTerms<'a> {
+    columns: &'a TableSchema,
+    marks: FieldMarks,
+    /// What becomes of values that a column cannot hold.
+    pub(super) misfit: Misfit,
+}
+
+impl InsertTerms<'_> {
     /// Whether the sink takes values of this type for a column.
     pub(super) fn takes(&self, column: &str, data_type: &DataType) -> bool {
-        let State::Live { found, .. } = &self.state else {
-            return false;
-        };
-        let Some(column) = found.schema.field(column) else {
+        let Some(column) = self.columns.field(column) else {
             return false;
         };
         let given = Schema::new(vec![ArrowField::new(&column.name, data_type.clone(), true)]);
-        let column = TableSchema {
+        let columns = TableSchema {
             fields: vec![column.clone()],
         };
-        let marks = FieldMarks::default();
-        RowEncoder::plan(&given, &column, RowFormat::Protobuf, &marks).is_ok()
+        let of_column = |paths: &[String]| {
+            let named = |path: &&String| {
+                let first = path.split('.').next().unwrap_or_default();
+                column.is_named(first)
+            };
+            paths.iter().filter(named).cloned().collect()
+        };
+        let marks = FieldMarks {
+            json: of_column(&self.marks.json),
+            geography: of_column(&self.marks.geography),
+        };
+        RowEncoder::plan(&given, &columns, RowFormat::Protobuf, &marks).is_ok()
+    }
+}
+
+impl BigQueryTable {
+    /// How values of an INSERT are cast, in a session with these options.
+    ///
+    /// # Errors
+    /// An option that is wrong.
+    pub(super) fn insert_terms(&self, defaults: &RawOptions) -> Result<InsertTerms<'_>> {
+        let options = self.options_over(defaults)?.sink;
+        Ok(InsertTerms {
+            columns: match &self.state {
+                State::Live { found, .. } => &found.schema,
+                State::Declared { columns, .. } => columns,
+            },
+            marks: FieldMarks {
+                json: options.json_field_paths,
+                geography: options.geography_field_paths,
+            },
+            misfit: match options.failure.policy {
+                FailurePolicy::Fail => Misfit::Fails,
+                _ => Misfit::IsTold,
+            },
+        })
     }
 
     /// What an INSERT of `input` writes to.
@@ -72,31 +112,34 @@ impl BigQueryTable {
         let options = self.options(session)?;
         let builder = BigQuerySink::builder(self.client.clone(), self.table.clone())
             .with_options(options.sink.clone());
+        let rows = input.schema();
+        let routed = options.sink.destination.pattern.is_some();
         match &self.state {
-            State::Live { found, .. } => {
-                builder.build_for(&found.kind, &found.schema, input.schema())
+            State::Live { found, .. } if routed => {
+                let precision = options.scan.timestamp_precision;
+                let columns = arrow::table_schema(&found.schema, precision);
+                builder.with_new_table_columns(columns).build(rows).await
             }
-            State::Declared(declared) => {
-                let found = match self.client.get_table(&self.table).await {
-                    Ok(found) => found,
-                    Err(error) if error.kind() == ErrorKind::NotFound => {
-                        return Err(Error::new(
-                            ErrorKind::NotFound,
-                            format!(
-                                "table {} does not exist, and this version does not create \
-                                 tables: create it in BigQuery, then insert",
-                                self.table
-                            ),
-                        )
-                        .with_source(error));
-                    }
-                    Err(error) => return Err(error),
-                };
-                let terms = SchemaTerms::from(&options);
-                let live = LiveTable::new(self.table.clone(), found.clone(), terms);
-                live.check_declared(declared)?;
-                builder.build_for(&found.kind, &found.schema, input.schema())
+            State::Live { found, .. } => builder.build_for(Arc::clone(found), rows),
+            State::Declared { schema, .. } if routed => {
+                let columns = Arc::clone(schema);
+                builder.with_new_table_columns(columns).build(rows).await
             }
+            State::Declared { schema, .. } => match self.client.get_table(&self.table).await {
+                Ok(found) => {
+                    let terms = SchemaTerms::from(&options);
+                    let live = LiveTable::new(self.table.clone(), found.clone(), terms);
+                    live.check_declared(schema)?;
+                    builder.build_for(Arc::new(found), rows)
+                }
+                Err(missing) if missing.kind() == ErrorKind::NotFound => {
+                    let columns = Arc::clone(schema);
+                    builder
+                        .with_new_table_columns(columns)
+                        .build_missing(missing, rows)
+                }
+                Err(error) => Err(error),
+            },
         }
     }
 }

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use bigquery_local::faults::{Action, Rule};
 use bigquery_local::grpc::SessionRecord;
-use bigquery_local::{LocalBigQuery, LocalOptions};
+use bigquery_local::{LocalBigQuery, LocalOptions, Realism};
 use datafusion::arrow::array::RecordBatch;
 use datafusion::arrow::util::pretty::pretty_format_batches;
 use datafusion::error::DataFusionError;
@@ -44,6 +44,39 @@ impl Server {
             local: LocalBigQuery::start(options).await.unwrap(),
             http: reqwest::Client::new(),
         }
+    }
+
+    /// A server that is as slow to know of changes as the service.
+    pub(crate) async fn start_with(realism: Realism) -> Self {
+        let options = LocalOptions {
+            project: PROJECT.to_string(),
+            realism,
+            ..LocalOptions::default()
+        };
+        Self {
+            local: LocalBigQuery::start(options).await.unwrap(),
+            http: reqwest::Client::new(),
+        }
+    }
+
+    /// Where Cloud Storage and Pub/Sub are.
+    pub(crate) fn storage_endpoint(&self) -> String {
+        self.local.storage_endpoint()
+    }
+
+    /// Makes a topic of Pub/Sub.
+    pub(crate) async fn put_topic(&self, topic: &str) {
+        let base = self.storage_endpoint();
+        let url = format!("{base}/v1/projects/{PROJECT}/topics/{topic}");
+        Self::answer(self.http.put(url)).await;
+    }
+
+    /// The messages of a topic, oldest first.
+    pub(crate) async fn messages(&self, topic: &str) -> Vec<Value> {
+        let base = self.storage_endpoint();
+        let url = format!("{base}/_local/pubsub/projects/{PROJECT}/topics/{topic}/messages");
+        let answer = Self::answer(self.http.get(url)).await;
+        answer["messages"].as_array().unwrap().clone()
     }
 
     /// A server with the five flights tables in dataset `nycflights13`.

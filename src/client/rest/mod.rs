@@ -1,10 +1,11 @@
 //! The REST interface, version 2.
 
+pub mod create;
 pub mod job_model;
 pub mod jobs;
 pub mod model;
 pub mod rows;
 mod tables;
-mod transport;
+pub(super) mod transport;
 
 pub(crate) use transport::Transport;

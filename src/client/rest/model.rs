@@ -228,6 +228,27 @@ impl Table {
         }
     }
 
+    /// A table that is to be created with these columns.
+    pub(crate) fn planned(reference: TableRef, schema: TableSchema) -> Self {
+        Table {
+            reference,
+            kind: TableKind::Table,
+            schema,
+            etag: None,
+            location: None,
+            description: None,
+            num_rows: None,
+            num_bytes: None,
+            has_streaming_buffer: false,
+            partitioning: None,
+            require_partition_filter: false,
+            clustering: Vec::new(),
+            primary_key: Vec::new(),
+            default_collation: None,
+            view_query: None,
+        }
+    }
+
     /// Reads a table resource.
     ///
     /// # Errors

@@ -15,8 +15,31 @@ use crate::client::retry::{Clock, RetryPolicy, retry};
 use crate::error::{Effect, Error, ErrorKind, Result, RetryAdvice};
 use crate::options::EndpointUrl;
 
-/// Where version 2 of the interface lives on a server.
-const BASE_PATH: &str = "/bigquery/v2";
+/// An interface of Google's over HTTP.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Api {
+    /// Where its present version lives on a server.
+    base_path: &'static str,
+    /// The option that says where the server is.
+    option: &'static str,
+    /// What a server of it is, for errors.
+    server: &'static str,
+}
+
+impl Api {
+    pub(crate) const BIGQUERY: Api = Api {
+        base_path: "/bigquery/v2",
+        option: "rest_endpoint",
+        server: "a BigQuery server",
+    };
+
+    pub(crate) const PUBSUB: Api = Api {
+        base_path: "/v1",
+        option: "sink.failure.pubsub_endpoint",
+        server: "a Pub/Sub server",
+    };
+}
+
 /// How long one attempt may take.
 const ATTEMPT_TIMEOUT: Duration = Duration::from_secs(60);
 /// How long opening a connection may take.
@@ -68,6 +91,7 @@ impl<'a> Request<'a> {
 /// Sends requests, as whom and to where they go.
 #[derive(Debug, Clone)]
 pub(crate) struct Transport {
+    api: Api,
     http: reqwest::Client,
     endpoint: EndpointUrl,
     credentials: Credentials,
@@ -76,7 +100,17 @@ pub(crate) struct Transport {
 }
 
 impl Transport {
+    /// To BigQuery.
     pub(crate) fn new(
+        endpoint: EndpointUrl,
+        credentials: Credentials,
+        clock: Arc<dyn Clock>,
+    ) -> Result<Self> {
+        Self::of_api(Api::BIGQUERY, endpoint, credentials, clock)
+    }
+
+    pub(crate) fn of_api(
+        api: Api,
         endpoint: EndpointUrl,
         credentials: Credentials,
         clock: Arc<dyn Clock>,
@@ -99,6 +133,7 @@ impl Transport {
         })?;
         let policy = endpoint::request_policy(&endpoint);
         Ok(Transport {
+            api,
             http,
             endpoint,
             credentials,
@@ -140,14 +175,17 @@ impl Transport {
 
     fn url(&self, path: &[&str], query: &[(&str, &str)]) -> Result<Url> {
         let base = self.endpoint.path();
-        let base = if base.ends_with(BASE_PATH) {
+        let Api {
+            base_path, option, ..
+        } = self.api;
+        let base = if base.ends_with(base_path) {
             base.to_string()
         } else {
-            format!("{base}{BASE_PATH}")
+            format!("{base}{base_path}")
         };
         let wrong = || {
             Error::configuration(format!(
-                "option 'rest_endpoint' cannot be '{}': it must be an address such as \
+                "option '{option}' cannot be '{}': it must be an address such as \
                  'http://127.0.0.1:9050'",
                 self.endpoint
             ))
@@ -216,16 +254,15 @@ impl Transport {
             body.extend_from_slice(&chunk);
         }
         if !status.is_success() {
-            return Err(refusal(status, &body, retry_after));
+            return Err(refusal(self.api, status, &body, retry_after));
         }
         if body.is_empty() && request.method != Method::GET {
             return Ok(Value::Null);
         }
         serde_json::from_slice(&body).map_err(|error| {
             Error::data(format!(
-                "the answer of {} is not JSON: check that option 'rest_endpoint' names a \
-                 BigQuery server",
-                self.endpoint
+                "the answer of {} is not JSON: check that option '{}' names {}",
+                self.endpoint, self.api.option, self.api.server
             ))
             .with_source(error)
         })
@@ -236,7 +273,7 @@ impl Transport {
         // The URL holds names of the user's, which the caller adds anyway.
         let error = error.without_url();
         if error.is_connect() {
-            return endpoint::nothing_answers("rest_endpoint", &self.endpoint).with_source(error);
+            return endpoint::nothing_answers(self.api.option, &self.endpoint).with_source(error);
         }
         if error.is_timeout() {
             return Error::new(
@@ -274,7 +311,7 @@ struct ErrorItem {
 
 /// The error that an answer with an error status describes
 /// (<https://cloud.google.com/bigquery/docs/error-messages>).
-fn refusal(status: StatusCode, body: &[u8], retry_after: Option<Duration>) -> Error {
+fn refusal(api: Api, status: StatusCode, body: &[u8], retry_after: Option<Duration>) -> Error {
     let answer = serde_json::from_slice::<ErrorAnswer>(body).ok();
     let reason = answer
         .as_ref()
@@ -295,9 +332,10 @@ fn refusal(status: StatusCode, body: &[u8], retry_after: Option<Duration>) -> Er
     let message = match answer {
         Some(answer) if !answer.error.message.is_empty() => excerpt(&answer.error.message),
         _ => format!(
-            "HTTP status {} without an explanation: check that option 'rest_endpoint' names a \
-             BigQuery server",
-            status.as_u16()
+            "HTTP status {} without an explanation: check that option '{}' names {}",
+            status.as_u16(),
+            api.option,
+            api.server
         ),
     };
     Error::new(kind, message).with_retry(retry)
@@ -357,7 +395,7 @@ mod tests {
             (302, "", ErrorKind::Data, false),
         ] {
             let code = StatusCode::from_u16(status).unwrap();
-            let error = refusal(code, body(reason).as_bytes(), None);
+            let error = refusal(Api::BIGQUERY, code, body(reason).as_bytes(), None);
             assert_eq!(error.kind(), kind, "{status} {reason}");
             assert_eq!(error.is_retryable(), retryable, "{status} {reason}");
             assert_eq!(error.message(), "told");
@@ -367,19 +405,19 @@ mod tests {
     #[test]
     fn the_wait_asked_for_is_kept() {
         let wait = Some(Duration::from_secs(7));
-        let error = refusal(StatusCode::SERVICE_UNAVAILABLE, b"", wait);
+        let error = refusal(Api::BIGQUERY, StatusCode::SERVICE_UNAVAILABLE, b"", wait);
         assert_eq!(
             error.retry_advice(),
             RetryAdvice::After(Duration::from_secs(7))
         );
-        let error = refusal(StatusCode::NOT_FOUND, b"", wait);
+        let error = refusal(Api::BIGQUERY, StatusCode::NOT_FOUND, b"", wait);
         assert_eq!(error.retry_advice(), RetryAdvice::Never);
     }
 
     #[test]
     fn answers_that_are_not_the_services_are_not_quoted() {
         for body in [&b"<html>secret</html>"[..], b"\xff\xfe", b"{}", b"[1]", b""] {
-            let error = refusal(StatusCode::NOT_FOUND, body, None);
+            let error = refusal(Api::BIGQUERY, StatusCode::NOT_FOUND, body, None);
             assert_eq!(error.kind(), ErrorKind::Data, "{error}");
             assert!(error.message().contains("404"), "{error}");
             assert!(error.message().contains("'rest_endpoint'"), "{error}");

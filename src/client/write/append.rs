@@ -39,18 +39,34 @@ pub struct AppendTarget {
     pub defaulted: Vec<String>,
     /// What it means when the service denies access.
     pub denied: Denied,
+    /// What it means when the service refuses a request and names no rows.
+    pub unexplained: Unexplained,
+}
+
+/// What it means when the service refuses a request as wrong, and says neither which
+/// rows of it are wrong nor what else is: what it says of rows in Arrow's format is not
+/// documented.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Unexplained {
+    /// The write fails.
+    #[default]
+    Final,
+    /// Rows may be wrong: the request is [`Settled::Rejected`] with none of them named.
+    Rows,
 }
 
 /// What it means when the service denies access to a table.
 ///
 /// For a while after a table was created, the service denies that it is there
-/// (`PERMISSION_DENIED`, as for every table that is missing).
+/// (`PERMISSION_DENIED`, as for every table that is missing), and after columns were
+/// added that it has them.
 #[derive(Debug, Clone, Copy, PartialEq, Default)]
 pub enum Denied {
     /// The table is missing or forbidden.
     #[default]
     Final,
-    /// The caller has created the table a moment ago: it is tried again so often.
+    /// The caller has created or changed the table a moment ago: it is tried again so
+    /// often.
     MayPass(RetryPolicy),
 }
 
@@ -166,6 +182,11 @@ impl<T: Send + 'static> AppendStream<T> {
     /// Requests that are not settled.
     pub fn in_flight(&self) -> usize {
         self.requests
+    }
+
+    /// Bytes of their rows.
+    pub fn in_flight_bytes(&self) -> usize {
+        self.bytes
     }
 
     /// Whether a request with rows of so many bytes may be sent now, or has to

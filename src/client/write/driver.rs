@@ -11,7 +11,7 @@ use tokio::sync::mpsc;
 use tokio::time::Instant;
 use tonic::Code;
 
-use super::append::{Denied, RowRefusal, Settled, recovery, retry};
+use super::append::{Denied, RowRefusal, Settled, Unexplained, recovery, retry};
 use super::connection::{Call, Ending};
 use super::counters::{WriteCounters, add};
 use super::message::{Opening, Request, RequestRows};
@@ -34,6 +34,7 @@ pub(super) struct Terms {
     pub(super) table: TableRef,
     pub(super) defaulted: Vec<String>,
     pub(super) denied: Denied,
+    pub(super) unexplained: Unexplained,
     /// Where the options of such streams are.
     pub(super) options: &'static str,
     pub(super) counters: Arc<WriteCounters>,
@@ -309,7 +310,8 @@ impl<T: Send + 'static> Driver<T> {
         error: &rpc::Status,
         row_errors: Vec<RowError>,
     ) -> Result<()> {
-        if !row_errors.is_empty() && status::is_about_rows(error) {
+        let named = !row_errors.is_empty() || self.terms.unexplained == Unexplained::Rows;
+        if named && status::is_about_rows(error) {
             self.terms.counters.failed(name(Code::from(error.code)));
             self.progressed();
             self.place.rejected(&request);
@@ -441,15 +443,15 @@ impl<T: Send + 'static> Driver<T> {
 
     /// Whether another attempt may succeed.
     fn may_pass(&self, error: &Error) -> bool {
-        let denied = error.kind() == ErrorKind::PermissionDenied;
-        error.is_retryable() || (denied && self.propagation.is_some())
+        error.is_retryable() || (is_denial(error) && self.propagation.is_some())
     }
 
     /// Waits until the time of another attempt.
     async fn wait(&mut self, error: Error, of: Repetition) -> Result<()> {
-        let denied = error.kind() == ErrorKind::PermissionDenied;
         match (&mut self.propagation, of) {
-            (Some(propagation), _) if denied => {
+            (Some(propagation), _) if is_denial(&error) => {
+                // A call keeps the columns that its server knew when it began.
+                self.call = None;
                 let error = error.with_retry(RetryAdvice::Backoff);
                 propagation.after(error).await
             }
@@ -489,6 +491,14 @@ impl<T: Send + 'static> Driver<T> {
         // Without a receiver the task is about to be ended.
         let _ = self.outcomes.send(Ok(Outcome { settled, bytes }));
     }
+}
+
+/// Whether the service does not know the table, or not its columns.
+fn is_denial(error: &Error) -> bool {
+    matches!(
+        error.kind(),
+        ErrorKind::PermissionDenied | ErrorKind::FailedPrecondition
+    )
 }
 
 fn refusal(index: i64, message: String, rows: usize) -> Result<RowRefusal> {

@@ -87,6 +87,7 @@ impl Access<'_> {
             table: target.table,
             defaulted: target.defaulted,
             denied: target.denied,
+            unexplained: target.unexplained,
             options,
             counters,
         }

@@ -209,7 +209,8 @@ impl Planner<'_> {
                 self.problem(
                     &joined(parent, name),
                     &format!(
-                        "{what} for values of type {from}; add it to the table or leave it out"
+                        "{what} for values of type {from}; add it to the table, let it be added by \
+                         option 'sink.schema_update.allow_new_fields', or leave it out"
                     ),
                 );
                 continue;

@@ -1,0 +1,299 @@
+//! Creating tables, and changing the columns of those that are there.
+
+use std::time::Duration;
+
+use chrono::{DateTime, Utc};
+use reqwest::Method;
+use serde_json::{Map, Value, json};
+
+use super::Transport;
+use super::model::Table;
+use super::transport::Request;
+use crate::client::Client;
+use crate::client::retry::{Backoff, RetryPolicy};
+use crate::error::{Error, ErrorKind, Result, RetryAdvice};
+use crate::options::{NewPartitioning, TableCreateOptions};
+use crate::types::evolve::{self, SchemaChange};
+use crate::types::{TableRef, TableSchema, json_write};
+
+/// How often a change is tried again because another one came first. Writers of one
+/// table make the same changes, so few rounds leave nothing to change.
+const CONFLICTS: RetryPolicy = RetryPolicy {
+    max_attempts: 20,
+    initial_delay: Duration::from_millis(50),
+    multiplier: 1.5,
+    max_delay: Duration::from_secs(5),
+    max_elapsed: Duration::from_secs(300),
+};
+
+/// What came of creating a table.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Created {
+    /// It was created.
+    Now(Table),
+    /// There was one already, which may have other columns.
+    Before,
+}
+
+impl Client {
+    /// Creates a table. Many may do so at the same time: one creates it, and the
+    /// others find it there.
+    ///
+    /// # Errors
+    /// [`ErrorKind::NotFound`] when its dataset does not exist;
+    /// [`ErrorKind::InvalidArgument`] when the service does not take the columns.
+    pub async fn create_table(
+        &self,
+        table: &TableRef,
+        columns: &TableSchema,
+        terms: &TableCreateOptions,
+    ) -> Result<Created> {
+        self.0.rest.create_table(table, columns, terms).await
+    }
+
+    /// Looks at a table and makes the changes that `decide` wants of it; none if it
+    /// wants none. Another change in between is no harm: then it decides anew.
+    ///
+    /// # Errors
+    /// Those of `decide`; [`ErrorKind::NotFound`] when the table does not exist;
+    /// [`ErrorKind::PermissionDenied`] when it may not be changed.
+    pub async fn change_columns<F>(
+        &self,
+        table: &TableRef,
+        decide: F,
+    ) -> Result<(Table, Vec<SchemaChange>)>
+    where
+        F: Fn(&Table) -> Result<Vec<SchemaChange>> + Send + Sync,
+    {
+        self.0.rest.change_columns(table, decide).await
+    }
+}
+
+impl Transport {
+    async fn create_table(
+        &self,
+        table: &TableRef,
+        columns: &TableSchema,
+        terms: &TableCreateOptions,
+    ) -> Result<Created> {
+        let path = [
+            "projects",
+            &table.project,
+            "datasets",
+            &table.dataset,
+            "tables",
+        ];
+        let body = resource(table, columns, terms, Utc::now());
+        let request = Request::new(Method::POST, &path).with_body(&body);
+        match self.send(request).await {
+            Ok(answer) => Ok(Created::Now(Table::from_json(&answer)?)),
+            // By someone else, or by an attempt whose answer was lost.
+            Err(error) if error.kind() == ErrorKind::AlreadyExists => Ok(Created::Before),
+            Err(error) if error.kind() == ErrorKind::NotFound => Err(Error::new(
+                ErrorKind::NotFound,
+                format!(
+                    "table {table} cannot be created ({}): create dataset {} first",
+                    error.message(),
+                    table.dataset_ref()
+                ),
+            )),
+            Err(error) => Err(error.with_context(format!("creating table {table}"))),
+        }
+    }
+
+    async fn change_columns<F>(
+        &self,
+        table: &TableRef,
+        decide: F,
+    ) -> Result<(Table, Vec<SchemaChange>)>
+    where
+        F: Fn(&Table) -> Result<Vec<SchemaChange>> + Send + Sync,
+    {
+        let path = [
+            "projects",
+            &table.project,
+            "datasets",
+            &table.dataset,
+            "tables",
+            &table.table,
+        ];
+        let mut conflicts = Backoff::new(CONFLICTS, self.clock().clone());
+        loop {
+            let resource = self.get(&path, &[]).await?;
+            let found = Table::from_json(&resource)?;
+            let changes = decide(&found)?;
+            if changes.is_empty() {
+                return Ok((found, changes));
+            }
+            let mut fields = resource["schema"]["fields"].clone();
+            evolve::apply(&mut fields, &changes)?;
+            let body = json!({"schema": {"fields": fields}});
+            let request = Request::new(Method::PATCH, &path)
+                .with_body(&body)
+                .if_match(found.etag.as_deref());
+            match self.send(request).await {
+                Ok(answer) => return Ok((Table::from_json(&answer)?, changes)),
+                // The table has changed since it was looked at.
+                Err(error) if error.kind() == ErrorKind::Conflict => {
+                    conflicts
+                        .after(error.with_retry(RetryAdvice::Backoff))
+                        .await?;
+                }
+                Err(error) => {
+                    let columns: Vec<_> = changes.iter().map(SchemaChange::path).collect();
+                    return Err(error.with_context(format!(
+                        "changing columns '{}' of table {table}",
+                        columns.join("', '")
+                    )));
+                }
+            }
+        }
+    }
+}
+
+/// The resource of a new table.
+fn resource(
+    table: &TableRef,
+    columns: &TableSchema,
+    terms: &TableCreateOptions,
+    now: DateTime<Utc>,
+) -> Value {
+    let mut body = Map::new();
+    let mut put = |member: &str, value: Value| body.insert(member.to_string(), value);
+    put(
+        "tableReference",
+        json!({
+            "projectId": table.project,
+            "datasetId": table.dataset,
+            "tableId": table.table,
+        }),
+    );
+    put(
+        "schema",
+        json!({"fields": json_write::fields(&columns.fields)}),
+    );
+    match &terms.partitioning {
+        None => {}
+        Some(NewPartitioning::Time {
+            unit,
+            field,
+            expiration,
+        }) => {
+            let mut partitioning = json!({"type": unit.name()});
+            if let Some(field) = field {
+                partitioning["field"] = json!(own_spelling(columns, field));
+            }
+            if let Some(expiration) = expiration {
+                partitioning["expirationMs"] = json!(expiration.as_millis().to_string());
+            }
+            put("timePartitioning", partitioning);
+        }
+        Some(NewPartitioning::Range {
+            field,
+            start,
+            end,
+            interval,
+        }) => {
+            let range = json!({
+                "start": start.to_string(),
+                "end": end.to_string(),
+                "interval": interval.to_string(),
+            });
+            let field = own_spelling(columns, field);
+            put("rangePartitioning", json!({"field": field, "range": range}));
+        }
+    }
+    if !terms.clustered_fields.is_empty() {
+        let fields: Vec<_> = terms
+            .clustered_fields
+            .iter()
+            .map(|field| own_spelling(columns, field))
+            .collect();
+        put("clustering", json!({"fields": fields}));
+    }
+    if !terms.labels.is_empty() {
+        let labels: Map<String, Value> = terms
+            .labels
+            .iter()
+            .map(|(key, value)| (key.clone(), json!(value)))
+            .collect();
+        put("labels", Value::Object(labels));
+    }
+    if let Some(description) = &terms.description {
+        put("description", json!(description));
+    }
+    if let Some(expiration) = terms.expiration {
+        let end = i64::try_from(expiration.as_millis())
+            .unwrap_or(i64::MAX)
+            .saturating_add(now.timestamp_millis());
+        put("expirationTime", json!(end.to_string()));
+    }
+    Value::Object(body)
+}
+
+/// The name as the table spells it.
+fn own_spelling<'a>(columns: &'a TableSchema, name: &'a str) -> &'a str {
+    columns.field(name).map_or(name, |field| &field.name)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::options::PartitionUnit;
+    use crate::types::{Field, FieldType, Mode};
+
+    #[test]
+    fn a_resource_says_everything_that_was_asked_for() {
+        let table = TableRef::new("p", "d", "t").unwrap();
+        let columns = TableSchema {
+            fields: vec![
+                Field::new("Day", FieldType::Date, Mode::Required),
+                Field::new("n", FieldType::Int64, Mode::Nullable),
+            ],
+        };
+        let mut terms = TableCreateOptions {
+            partitioning: Some(NewPartitioning::Time {
+                unit: PartitionUnit::Month,
+                field: Some("day".into()),
+                expiration: Some(Duration::from_secs(86_400)),
+            }),
+            clustered_fields: vec!["N".into()],
+            labels: vec![("team".into(), "data".into())],
+            description: Some("what".into()),
+            expiration: Some(Duration::from_secs(60)),
+        };
+        let now = DateTime::from_timestamp_millis(1_000).unwrap();
+        let body = resource(&table, &columns, &terms, now);
+        assert_eq!(
+            body,
+            json!({
+                "tableReference": {"projectId": "p", "datasetId": "d", "tableId": "t"},
+                "schema": {"fields": [
+                    {"name": "Day", "type": "DATE", "mode": "REQUIRED"},
+                    {"name": "n", "type": "INT64", "mode": "NULLABLE"},
+                ]},
+                "timePartitioning": {"type": "MONTH", "field": "Day", "expirationMs": "86400000"},
+                "clustering": {"fields": ["n"]},
+                "labels": {"team": "data"},
+                "description": "what",
+                "expirationTime": "61000",
+            })
+        );
+        terms = TableCreateOptions {
+            partitioning: Some(NewPartitioning::Range {
+                field: "n".into(),
+                start: -10,
+                end: 10,
+                interval: 5,
+            }),
+            ..TableCreateOptions::default()
+        };
+        let body = resource(&table, &columns, &terms, now);
+        assert_eq!(
+            body["rangePartitioning"],
+            json!({"field": "n", "range": {"start": "-10", "end": "10", "interval": "5"}})
+        );
+        assert_eq!(body.get("labels"), None);
+        assert_eq!(body.get("expirationTime"), None);
+    }
+}

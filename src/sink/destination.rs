@@ -1,0 +1,280 @@
+//! A table that rows go to, made ready when the first of them come.
+//!
+//! Planning looks at a table at most; nothing is changed before there are rows. Then
+//! the table is created if it does not exist, or its columns are changed, as far as
+//! the options allow it. Writers of one sink do this once for all of them; writers
+//! elsewhere that do the same at the same time come to the same table.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::time::Duration;
+
+use arrow::datatypes::Schema;
+use parking_lot::Mutex;
+use tokio::sync::OnceCell;
+
+use super::metrics::SinkCounters;
+use super::writer::{Destination, SinkShared};
+use crate::client::rest::create::Created;
+use crate::client::rest::model::{Table, TableKind};
+use crate::client::retry::RetryPolicy;
+use crate::client::write::append::Denied;
+use crate::error::{Error, ErrorKind, Result};
+use crate::options::{AppendFormat, MissingValue, SinkOptions};
+use crate::types::create::{NewModes, check_terms, table_schema_for};
+use crate::types::encode::{FieldMarks, RowEncoder, RowFormat};
+use crate::types::evolve::{self, SchemaChange};
+use crate::types::{Mode, TableRef, TableSchema};
+
+/// So many tables are remembered; beyond it those that nobody writes to are forgotten.
+const REMEMBERED: usize = 1_000;
+
+/// Tables that are ready, or are being made so.
+#[derive(Debug, Default)]
+pub(super) struct Destinations(Mutex<HashMap<TableRef, Arc<OnceCell<Arc<Destination>>>>>);
+
+impl Destinations {
+    /// Remembers a table that needs nothing done.
+    pub(super) fn ready(&self, destination: &Arc<Destination>) {
+        let cell = OnceCell::new_with(Some(Arc::clone(destination)));
+        self.0
+            .lock()
+            .insert(destination.table.clone(), Arc::new(cell));
+    }
+
+    /// What it means when the service denies access to a table that was written to.
+    pub(super) fn denied(&self, table: &TableRef) -> Denied {
+        let tables = self.0.lock();
+        let ready = tables.get(table).and_then(|cell| cell.get());
+        ready.map_or(Denied::Final, |ready| ready.denied)
+    }
+
+    fn cell(&self, table: &TableRef) -> Arc<OnceCell<Arc<Destination>>> {
+        let mut tables = self.0.lock();
+        if tables.len() >= REMEMBERED && !tables.contains_key(table) {
+            tables.retain(|_, cell| {
+                let written = cell.get().is_some_and(|table| Arc::strong_count(table) > 1);
+                Arc::strong_count(cell) > 1 || written
+            });
+        }
+        Arc::clone(tables.entry(table.clone()).or_default())
+    }
+}
+
+impl SinkShared {
+    /// The table, ready for rows. Nothing is asked of the service if it was before.
+    ///
+    /// # Errors
+    /// [`ErrorKind::NotFound`] when it does not exist and is not to be created, and
+    /// whatever keeps it from being created or changed.
+    pub(super) async fn destination(
+        &self,
+        table: &TableRef,
+        counters: &SinkCounters,
+    ) -> Result<Arc<Destination>> {
+        let cell = self.destinations.cell(table);
+        let ready = cell.get_or_try_init(|| async {
+            let prepared = self.prepare(table, counters).await;
+            prepared
+                .map(Arc::new)
+                .map_err(|error| error.with_context(format!("writing table {table}")))
+        });
+        ready.await.map(Arc::clone)
+    }
+
+    async fn prepare(&self, table: &TableRef, counters: &SinkCounters) -> Result<Destination> {
+        let missing = match self.look(table, counters).await {
+            Ok((found, denied)) => return self.plan(table, Arc::new(found), denied),
+            Err(error) if error.kind() == ErrorKind::NotFound => error,
+            Err(error) => return Err(error),
+        };
+        let Some(columns) = &self.new_columns else {
+            return Err(not_created(table, missing));
+        };
+        match self
+            .client
+            .create_table(table, columns, &self.options.table_create)
+            .await?
+        {
+            Created::Now(created) => {
+                counters.tables_created.fetch_add(1, Ordering::Relaxed);
+                tracing::info!(%table, "the table was created");
+                self.plan(table, Arc::new(created), self.may_pass())
+            }
+            // Another writer was first, perhaps for rows with other columns.
+            Created::Before => {
+                let (found, _) = self.look(table, counters).await?;
+                self.plan(table, Arc::new(found), self.may_pass())
+            }
+        }
+    }
+
+    /// The table as it is after the changes that these rows need.
+    async fn look(&self, table: &TableRef, counters: &SinkCounters) -> Result<(Table, Denied)> {
+        let rows = &self.schema;
+        let wanted = |found: &Table| {
+            check_writable(table, &found.kind)?;
+            wanted_changes(rows, &found.schema, &self.options)
+        };
+        let (found, changes) = self.client.change_columns(table, wanted).await?;
+        if changes.is_empty() {
+            return Ok((found, Denied::Final));
+        }
+        counters.schema_changes.fetch_add(1, Ordering::Relaxed);
+        let columns: Vec<_> = changes.iter().map(SchemaChange::path).collect();
+        tracing::info!(%table, columns = columns.join(", "), "columns of the table were changed");
+        Ok((found, self.may_pass()))
+    }
+
+    /// How the sink's rows go into the table as it is now.
+    fn plan(&self, table: &TableRef, live: Arc<Table>, denied: Denied) -> Result<Destination> {
+        plan(table, live, &self.schema, &self.options, denied)
+    }
+
+    /// What it means that a table is denied which was created or changed a moment ago:
+    /// it has not reached those that take rows.
+    fn may_pass(&self) -> Denied {
+        let propagation = self.options.propagation;
+        Denied::MayPass(RetryPolicy {
+            max_attempts: propagation.attempts,
+            initial_delay: propagation.interval,
+            multiplier: 1.0,
+            max_delay: propagation.interval,
+            max_elapsed: Duration::MAX,
+        })
+    }
+}
+
+/// The error for a table that does not exist and is not to be created.
+pub(super) fn not_created(table: &TableRef, missing: Error) -> Error {
+    Error::new(
+        ErrorKind::NotFound,
+        format!(
+            "table {table} does not exist, and option 'sink.create_disposition' is 'create_never': \
+             create it in BigQuery, or let it be created"
+        ),
+    )
+    .with_source(missing)
+}
+
+/// The columns that new tables get, whose rows have the columns of `rows` at least.
+///
+/// # Errors
+/// [`ErrorKind::InvalidArgument`] naming columns that BigQuery cannot hold, and
+/// [`ErrorKind::Configuration`] naming options that do not fit the columns.
+pub(crate) fn new_columns(rows: &Schema, options: &SinkOptions) -> Result<TableSchema> {
+    let modes = match options.derive_required_columns {
+        true => NewModes::Derived,
+        false => NewModes::Nullable,
+    };
+    let marks = FieldMarks {
+        json: options.json_field_paths.clone(),
+        geography: options.geography_field_paths.clone(),
+    };
+    let columns = table_schema_for(rows, &marks, modes)?;
+    check_terms(&options.table_create, &columns)?;
+    Ok(columns)
+}
+
+/// The changes of a table that rows need and the options allow.
+///
+/// # Errors
+/// A column that is to be added cannot be.
+pub(super) fn wanted_changes(
+    rows: &Schema,
+    table: &TableSchema,
+    options: &SinkOptions,
+) -> Result<Vec<SchemaChange>> {
+    let allowed = options.schema_update;
+    if !allowed.allow_new_fields && !allowed.allow_field_relaxation {
+        return Ok(Vec::new());
+    }
+    let mut changes = evolve::changes(rows, table, &marks_of(rows, options))?;
+    changes.retain(|change| match change {
+        SchemaChange::Add { .. } => allowed.allow_new_fields,
+        SchemaChange::Relax { .. } => allowed.allow_field_relaxation,
+    });
+    Ok(changes)
+}
+
+/// The marks of the columns that rows have: an INSERT may leave out marked ones.
+fn marks_of(rows: &Schema, options: &SinkOptions) -> FieldMarks {
+    let of_rows = |paths: &[String]| {
+        let named = |path: &&String| {
+            let first = path.split('.').next().unwrap_or_default().to_lowercase();
+            let mut fields = rows.fields().iter();
+            fields.any(|field| field.name().to_lowercase() == first)
+        };
+        paths.iter().filter(named).cloned().collect()
+    };
+    FieldMarks {
+        json: of_rows(&options.json_field_paths),
+        geography: of_rows(&options.geography_field_paths),
+    }
+}
+
+/// How rows of `rows` go into a table.
+///
+/// # Errors
+/// [`ErrorKind::Unsupported`] when it is not a table that takes rows;
+/// [`ErrorKind::InvalidArgument`] naming the columns that do not fit.
+pub(super) fn plan(
+    table: &TableRef,
+    live: Arc<Table>,
+    rows: &Schema,
+    options: &SinkOptions,
+    denied: Denied,
+) -> Result<Destination> {
+    check_writable(table, &live.kind)?;
+    let columns = &live.schema;
+    let left_out = columns.fields.iter().filter(|column| {
+        let mut given = rows.fields().iter();
+        !given.any(|field| column.is_named(field.name()))
+    });
+    let (mut defaulted, mut null) = (Vec::new(), Vec::new());
+    for column in left_out {
+        let default = column.default_value_expression.is_some();
+        match (options.missing_value, default, column.mode) {
+            (MissingValue::Default, true, _) => defaulted.push(column.name.clone()),
+            (MissingValue::Null, true, Mode::Required) => {
+                return Err(Error::new(
+                    ErrorKind::InvalidArgument,
+                    format!(
+                        "column '{}' of {table} is REQUIRED and not written: give it a value, or \
+                         its default by the option sink.missing_value 'default'",
+                        column.name
+                    ),
+                ));
+            }
+            _ => null.push(column.name.clone()),
+        }
+    }
+    let format = match options.format {
+        AppendFormat::Arrow => RowFormat::Arrow,
+        AppendFormat::Auto | AppendFormat::Proto => RowFormat::Protobuf,
+    };
+    let encoder = RowEncoder::plan(rows, columns, format, &marks_of(rows, options))?;
+    Ok(Destination {
+        table: table.clone(),
+        encoder,
+        defaulted,
+        null,
+        denied,
+    })
+}
+
+/// That rows can be appended to the table.
+pub(super) fn check_writable(table: &TableRef, kind: &TableKind) -> Result<()> {
+    let instead = match kind {
+        TableKind::Table => return Ok(()),
+        TableKind::View | TableKind::MaterializedView => "write to the table that it reads from",
+        TableKind::Snapshot => "restore it into a table and write to that",
+        TableKind::Wildcard => "name one of its tables",
+        TableKind::External | TableKind::Other(_) => "write to where its data lies",
+    };
+    Err(Error::new(
+        ErrorKind::Unsupported,
+        format!("{table} is {kind}, and rows can be written only to tables: {instead}"),
+    ))
+}
