@@ -12,7 +12,7 @@ use datafusion_bigquery::sink::{BigQuerySink, Committable, DestinationResolver, 
 use datafusion_bigquery::{ErrorKind, Result, TableRef};
 use serde_json::Value;
 
-use crate::harness::{PROJECT, Server, error, plan, run, text, write_metric};
+use crate::harness::{PROJECT, Server, error, plan, run, scan_of, text, write_metric};
 
 async fn server() -> Server {
     let server = Server::start(1 << 20).await;
@@ -275,7 +275,10 @@ async fn a_sink_adds_columns_of_its_own() {
     let mut writer = sink.writer(0, None).unwrap();
     writer.write(batch(5..7)).await.unwrap();
     writer.close().await.unwrap();
-    let found = text(&server.session(1), "SELECT * FROM bq.d.t ORDER BY id").await;
+    let context = server.session(1);
+    let read = plan(&context, "SELECT id FROM bq.d.t").await;
+    assert_eq!(scan_of(&read, "t").lineage(), Some(lineage));
+    let found = text(&context, "SELECT * FROM bq.d.t ORDER BY id").await;
     for part in ["| 5  | unit   | row 5 |", "| 6  | unit   | row 6 |"] {
         assert!(found.contains(part), "{found}");
     }

@@ -5,11 +5,10 @@
 //! |---|---|
 //! | A09 literals that arrive as another date or time type | needs no server: tested beside the translation in `src/filter/tests.rs` |
 //! | C11 INSERT of some of the columns | nothing writes yet |
-//! | D04 MERGE with columns `target` and `source`, D06 prefixes of new columns, D10 names of written fields | nothing writes yet |
+//! | D04 MERGE with columns `target` and `source` | nothing merges yet |
 //! | G09 an INTERVAL column fails with INTERNAL | the service delivers INTERVAL by now; that a status that stays is not retried for ever is in `read_faults.rs` |
 //! | I07 rows in the streaming buffer | the old interface had them apart; C04 reads rows just streamed |
 //! | J05, J06 external accounts | they need an identity provider; the unit tests of `auth` read their configurations |
-//! | J08 an append that changes the table | nothing writes yet |
 
 mod a_literals;
 mod b_filters;
@@ -21,5 +20,6 @@ mod g_nested;
 mod h_streams;
 mod i_views;
 mod j_auth;
+mod n_schemas;
 mod one_table;
 mod u_wishes;
