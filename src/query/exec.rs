@@ -38,7 +38,7 @@ use crate::scan::explain::{one_line, short, write_list};
 use crate::scan::{
     BigQueryScanExec, ReadSpec, Rounds, Snapshots, Source, StatementId, absorb, explain,
 };
-use crate::types::TableSchema;
+use crate::types::{LineageDataset, TableSchema};
 
 /// What a query is.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -156,6 +156,17 @@ impl BigQueryQueryExec {
             runs: Mutex::default(),
             scans: Arc::default(),
             metrics: ExecutionPlanMetricsSet::new(),
+        }
+    }
+
+    /// The view or external table that is read, without a request. None for a query of
+    /// the user's own, and for tables that are named by a `*`.
+    pub fn lineage(&self) -> Option<LineageDataset> {
+        match &self.source.query {
+            QuerySource::Relation(relation) if !relation.table.is_wildcard() => {
+                Some(LineageDataset::of(&relation.table))
+            }
+            QuerySource::Relation(_) | QuerySource::Text { .. } => None,
         }
     }
 

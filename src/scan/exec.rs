@@ -30,7 +30,7 @@ use super::metrics::ScanMetrics;
 use super::prune;
 use super::spec::ReadSpec;
 use super::stream::PartitionReader;
-use crate::types::TableRef;
+use crate::types::{LineageDataset, TableRef};
 
 /// Reads a BigQuery table through the Storage Read API.
 ///
@@ -76,6 +76,14 @@ impl BigQueryScanExec {
     /// The table that is read.
     pub fn table(&self) -> &TableRef {
         &self.source.table
+    }
+
+    /// The data set that is read, without a request; None for the hidden result of a
+    /// query, which is of nobody's.
+    pub fn lineage(&self) -> Option<LineageDataset> {
+        let table = &self.source.table;
+        let hidden = table.dataset.starts_with('_');
+        (!hidden).then(|| LineageDataset::of(table))
     }
 
     /// The columns that the read session is asked for.

@@ -100,7 +100,7 @@ impl SinkShared {
             Created::Now(created) => {
                 counters.tables_created.fetch_add(1, Ordering::Relaxed);
                 tracing::info!(%table, "the table was created");
-                self.plan(table, Arc::new(created), self.may_pass())
+                self.plan(table, Arc::from(created), self.may_pass())
             }
             // Another writer was first, perhaps for rows with other columns.
             Created::Before => {

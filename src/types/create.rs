@@ -322,7 +322,8 @@ impl<'a> Creator<'a> {
                 continue;
             }
             let document = matches!(of, DataType::Struct(_) | DataType::Map(..));
-            if !of.is_string() && !(document && kind == Kind::Json) {
+            let fits = of.is_string() || (document && kind == Kind::Json);
+            if !fits {
                 let option = kind.option();
                 let what = format!("{option} names it, but values of type {of} cannot be {kind}");
                 self.problem(path, &what);

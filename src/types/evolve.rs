@@ -125,7 +125,7 @@ fn struct_fields(data_type: &DataType) -> Option<Vec<ArrowField>> {
 
 /// The columns after the changes.
 pub fn changed(table: &TableSchema, changes: &[SchemaChange]) -> TableSchema {
-    fn at<'a>(fields: &'a mut Vec<Field>, path: &[String]) -> Option<&'a mut Field> {
+    fn at<'a>(fields: &'a mut [Field], path: &[String]) -> Option<&'a mut Field> {
         let (first, rest) = path.split_first()?;
         let field = fields.iter_mut().find(|field| field.is_named(first))?;
         match rest {

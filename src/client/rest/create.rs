@@ -30,7 +30,7 @@ const CONFLICTS: RetryPolicy = RetryPolicy {
 #[derive(Debug, Clone, PartialEq)]
 pub enum Created {
     /// It was created.
-    Now(Table),
+    Now(Box<Table>),
     /// There was one already, which may have other columns.
     Before,
 }
@@ -86,7 +86,7 @@ impl Transport {
         let body = resource(table, columns, terms, Utc::now());
         let request = Request::new(Method::POST, &path).with_body(&body);
         match self.send(request).await {
-            Ok(answer) => Ok(Created::Now(Table::from_json(&answer)?)),
+            Ok(answer) => Ok(Created::Now(Box::new(Table::from_json(&answer)?))),
             // By someone else, or by an attempt whose answer was lost.
             Err(error) if error.kind() == ErrorKind::AlreadyExists => Ok(Created::Before),
             Err(error) if error.kind() == ErrorKind::NotFound => Err(Error::new(
