@@ -10,6 +10,7 @@ use std::sync::{LazyLock, mpsc};
 use std::time::Duration;
 
 use tokio::runtime::{Builder, Handle, Runtime, RuntimeFlavor};
+use tokio::sync::watch;
 
 use crate::error::{Error, ErrorKind, Result};
 
@@ -21,6 +22,36 @@ static BACKGROUND: LazyLock<std::io::Result<Runtime>> = LazyLock::new(|| {
         .build()
 });
 
+/// How many pieces of work are under way.
+static UNDER_WAY: LazyLock<watch::Sender<usize>> = LazyLock::new(|| watch::Sender::new(0));
+
+/// Counts as work under way until it is dropped, also by a panic.
+struct UnderWay;
+
+impl UnderWay {
+    fn begin() -> Self {
+        UNDER_WAY.send_modify(|count| *count += 1);
+        Self
+    }
+}
+
+impl Drop for UnderWay {
+    fn drop(&mut self) {
+        UNDER_WAY.send_modify(|count| *count -= 1);
+    }
+}
+
+/// Waits until everything is done that queries left behind when they were dropped,
+/// which is to cancel their jobs. A program calls it before it ends, because what
+/// is under way ends with it.
+///
+/// Returns after `patience` at the latest.
+pub async fn finish_background_work(patience: Duration) {
+    let mut count = UNDER_WAY.subscribe();
+    // The sender is never dropped, and being out of patience is no failure.
+    let _ = tokio::time::timeout(patience, count.wait_for(|count| *count == 0)).await;
+}
+
 /// Starts `work`, whose end nobody waits for.
 ///
 /// # Errors
@@ -28,7 +59,11 @@ static BACKGROUND: LazyLock<std::io::Result<Runtime>> = LazyLock::new(|| {
 pub(crate) fn spawn(work: impl Future<Output = ()> + Send + 'static) -> Result<()> {
     match &*BACKGROUND {
         Ok(runtime) => {
-            runtime.spawn(work);
+            let under_way = UnderWay::begin();
+            runtime.spawn(async move {
+                work.await;
+                drop(under_way);
+            });
             Ok(())
         }
         Err(error) => Err(Error::new(

@@ -14,6 +14,8 @@ pub mod rest;
 pub mod retry;
 pub mod write;
 
+pub use background::finish_background_work;
+
 use std::fmt;
 use std::sync::Arc;
 

@@ -2,9 +2,11 @@
 
 use std::io::IsTerminal;
 use std::process::ExitCode;
+use std::time::Duration;
 
 use bigquery_local::LocalBigQuery;
 use clap::Parser;
+use datafusion_bigquery::client::finish_background_work;
 use datafusion_bigquery::options::registry;
 use datafusion_cli::print_options::PrintOptions;
 use dfbq::args::Args;
@@ -24,14 +26,47 @@ use tracing_subscriber::{EnvFilter, Layer};
 async fn main() -> ExitCode {
     let args = Args::parse();
     log_to_stderr();
-    match run(&args).await {
+    let outcome = tokio::select! {
+        outcome = run(&args) => outcome,
+        () = interrupted(&args) => Err(Stopped::Interrupted),
+    };
+    // Statements that were stopped cancel their jobs.
+    finish_background_work(LAST_WORDS).await;
+    match outcome {
         Ok(code) => code,
         Err(Stopped::Error(line)) => {
             print_error(&line);
             ExitCode::FAILURE
         }
         Err(Stopped::ReaderGone) => ExitCode::from(141),
+        Err(Stopped::Interrupted) => ExitCode::from(130),
     }
+}
+
+/// How long the end of the program waits for jobs to be cancelled.
+const LAST_WORDS: Duration = Duration::from_secs(5);
+
+/// Waits for Ctrl-C. At the prompt it stops a statement, which is the prompt's own
+/// business, and not the program.
+async fn interrupted(args: &Args) {
+    if is_attended(args) {
+        return std::future::pending().await;
+    }
+    // A statement that is being planned may hold the thread that waits here.
+    tokio::spawn(async {
+        if tokio::signal::ctrl_c().await.is_ok() {
+            tokio::time::sleep(LAST_WORDS * 2).await;
+            std::process::exit(130);
+        }
+    });
+    if tokio::signal::ctrl_c().await.is_err() {
+        std::future::pending::<()>().await;
+    }
+}
+
+/// Whether someone types statements at a prompt.
+fn is_attended(args: &Args) -> bool {
+    args.reads_stdin() && std::io::stdin().is_terminal()
 }
 
 /// Why the program ends before its statements do.
@@ -41,6 +76,9 @@ enum Stopped {
     /// Nobody reads the output any more. There is nobody to tell, and the exit
     /// code is that of a program which the signal SIGPIPE ends.
     ReaderGone,
+    /// Someone pressed Ctrl-C. The exit code is that of a program which the signal
+    /// SIGINT ends.
+    Interrupted,
 }
 
 impl From<String> for Stopped {
@@ -93,7 +131,7 @@ async fn run(args: &Args) -> Result<ExitCode, Stopped> {
 async fn run_session(args: &Args, embedded: Option<&LocalBigQuery>) -> Result<ExitCode, Stopped> {
     let options = server::options(args, embedded)?;
     let project = options.get(&registry::PROJECT).map(str::to_string);
-    let attended = args.reads_stdin() && std::io::stdin().is_terminal();
+    let attended = is_attended(args);
     let frontend = Frontend {
         dialect: args.dialect.clone(),
         stdin: if args.reads_stdin() {

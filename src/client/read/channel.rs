@@ -27,10 +27,13 @@ const STREAM_WINDOW: u32 = 16 << 20;
 const STREAMS_PER_CONNECTION: u32 = 4;
 /// Room for every stream of a connection, and for one unary call.
 const CONNECTION_WINDOW: u32 = STREAM_WINDOW * (STREAMS_PER_CONNECTION + 1);
+/// The largest frame that a server may send. HTTP/2's default of 16 KiB cuts each
+/// response into dozens, and every frame has its cost.
+const FRAME_BYTES: u32 = 1 << 20;
 /// Idle connections kept for the next query.
 const IDLE_CONNECTIONS: usize = 2;
 /// The service's responses are at most 128 MB, tonic's own limit is 4 MB.
-const MAX_MESSAGE_BYTES: usize = 256 << 20;
+pub(super) const MAX_MESSAGE_BYTES: usize = 256 << 20;
 
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
 const TCP_KEEPALIVE: Duration = Duration::from_secs(60);
@@ -82,6 +85,7 @@ impl Connections {
             .connect_timeout(CONNECT_TIMEOUT)
             .tcp_keepalive(Some(TCP_KEEPALIVE))
             .tcp_nodelay(true)
+            .max_frame_size(FRAME_BYTES)
             .initial_stream_window_size(STREAM_WINDOW)
             .initial_connection_window_size(CONNECTION_WINDOW);
         if !endpoint.is_plaintext() {

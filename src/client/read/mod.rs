@@ -2,9 +2,10 @@
 //!
 //! [`session`] opens a session: a snapshot of a table, cut into streams.
 //! [`stream`] reads one of them, coming back to the row where it stopped after
-//! every failure that another attempt can cure. `decode` turns responses into
-//! record batches and trusts nothing in them.
+//! every failure that another attempt can cure. `aligned` receives responses,
+//! `decode` turns them into record batches and trusts nothing in them.
 
+mod aligned;
 mod channel;
 mod decode;
 #[doc(hidden)]

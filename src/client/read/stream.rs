@@ -17,6 +17,7 @@ use googleapis_storage::google::cloud::bigquery::storage::v1::{
 };
 use tonic::Streaming;
 
+use super::aligned;
 use super::channel::{Connections, Lease, request};
 use super::decode::Decoder;
 use super::session::ReadSession;
@@ -242,12 +243,9 @@ impl Reader {
         let routing = endpoint::routing("read_stream", &self.name);
         let request = request(message, self.credentials.headers().await?, &routing)?;
         let lease = self.connections.lease();
-        let responses = lease
-            .client()
-            .read_rows(request)
+        let responses = aligned::read_rows(lease.channel(), request)
             .await
-            .map_err(|status| status::error(status, self.connections.endpoint()))?
-            .into_inner();
+            .map_err(|status| status::error(status, self.connections.endpoint()))?;
         Ok(Call {
             responses,
             _lease: lease,

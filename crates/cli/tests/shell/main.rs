@@ -3,6 +3,7 @@
 mod bigquery;
 mod documents;
 mod errors;
+mod interrupt;
 mod process;
 mod server;
 mod statements;

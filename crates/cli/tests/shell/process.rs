@@ -49,11 +49,10 @@ pub(crate) struct Dfbq {
     input: String,
 }
 
-/// `dfbq` with these arguments, in an environment without credentials or
-/// settings of the person who runs the tests.
-pub(crate) fn dfbq(args: &[&str]) -> Dfbq {
+/// `dfbq` in an environment without credentials or settings of the person who
+/// runs the tests.
+pub(crate) fn without_settings() -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_dfbq"));
-    command.args(args);
     for (name, _) in std::env::vars_os() {
         let name = name.to_string_lossy().into_owned();
         if ["DATAFUSION_", "GOOGLE_", "BIGQUERY_", "RUST_"]
@@ -63,6 +62,13 @@ pub(crate) fn dfbq(args: &[&str]) -> Dfbq {
             command.env_remove(name);
         }
     }
+    command
+}
+
+/// `dfbq` with these arguments.
+pub(crate) fn dfbq(args: &[&str]) -> Dfbq {
+    let mut command = without_settings();
+    command.args(args);
     Dfbq {
         command,
         input: String::new(),

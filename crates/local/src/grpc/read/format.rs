@@ -6,17 +6,22 @@ use arrow::array::RecordBatch;
 use arrow::datatypes::Schema;
 use arrow::ipc::CompressionType;
 use arrow::ipc::writer::{
-    DictionaryTracker, IpcDataGenerator, IpcWriteContext, IpcWriteOptions, write_message,
+    DictionaryTracker, IpcDataGenerator, IpcWriteOptions, StreamWriter, write_message,
 };
 use bytes::Bytes;
 
 use super::avro::{self, DisplayNames};
 use super::picoseconds::Refinement;
+use super::size::buffer_bytes;
 use crate::error::{Result, ServiceError};
 use crate::grpc::proto;
 use crate::grpc::proto::read_rows_response;
 use crate::grpc::proto::read_session;
 use crate::schema::TableSchema;
+
+/// Room for what a message says of one column, padding included; more is taken when
+/// it is needed.
+const METADATA_BYTES: usize = 256;
 
 /// Whether the whole payload of a response is compressed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -160,18 +165,19 @@ impl Format {
     }
 }
 
+/// The batch as one IPC message. Arrow's stream writer copies each buffer once, to
+/// where it belongs; `IpcDataGenerator::encode` collects the buffers first.
 fn encode_arrow(batch: &RecordBatch, buffers: Option<CompressionType>) -> Result<Vec<u8>> {
     let failed = |e| ServiceError::internal(format!("IPC record batch: {e}"));
-    let options = ipc_options(buffers)?;
-    let (_, encoded) = IpcDataGenerator::default()
-        .encode(
-            batch,
-            &mut DictionaryTracker::new(false),
-            &options,
-            &mut IpcWriteContext::default(),
-        )
-        .map_err(failed)?;
-    let mut bytes = Vec::with_capacity(encoded.ipc_message.len() + encoded.arrow_data.len() + 64);
-    write_message(&mut bytes, encoded, &options).map_err(failed)?;
-    Ok(bytes)
+    let room = buffer_bytes(batch) + METADATA_BYTES * (batch.num_columns() + 1);
+    let mut writer = StreamWriter::try_new_with_options(
+        Vec::with_capacity(room),
+        batch.schema_ref(),
+        ipc_options(buffers)?,
+    )
+    .map_err(failed)?;
+    // The stream begins with the schema, which goes its own way.
+    writer.get_mut().clear();
+    writer.write(batch).map_err(failed)?;
+    Ok(std::mem::take(writer.get_mut()))
 }
