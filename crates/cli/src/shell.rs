@@ -15,6 +15,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 use datafusion::arrow::datatypes::Schema;
+use datafusion::arrow::error::ArrowError;
 use datafusion::arrow::record_batch::RecordBatch;
 use datafusion::common::instant::Instant;
 use datafusion::common::plan_datafusion_err;
@@ -67,6 +68,12 @@ impl Failure {
         while let Some(error) = cause {
             if let Some(error) = error.downcast_ref::<io::Error>()
                 && error.kind() == io::ErrorKind::BrokenPipe
+            {
+                return true;
+            }
+            // All that Arrow's CSV writer keeps of an error is its text.
+            if let Some(ArrowError::CsvError(text)) = error.downcast_ref()
+                && text.starts_with("Broken pipe")
             {
                 return true;
             }
