@@ -1,0 +1,8 @@
+CREATE SCHEMA IF NOT EXISTS fleet;
+
+DROP TABLE IF EXISTS fleet.trips;
+DROP TABLE IF EXISTS fleet.trips_eu;
+DROP TABLE IF EXISTS fleet.trips_us;
+DROP TABLE IF EXISTS fleet.letters;
+
+CREATE OR REPLACE TABLE fleet.vehicles (id INT64 NOT NULL, plate STRING(7));
