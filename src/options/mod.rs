@@ -27,8 +27,8 @@ pub use resolved::{
 };
 pub use set::BigQueryOptions;
 pub use sink::{
-    AppendFormat, CreateDisposition, DestinationOptions, MissingValue, PropagationOptions,
-    SchemaUpdateOptions, SinkOptions, WriteMethod,
+    AppendFormat, ConnectionCounts, CreateDisposition, DestinationOptions, MissingValue,
+    PropagationOptions, RunOptions, SchemaUpdateOptions, SinkOptions, WriteMethod,
 };
 pub use stream::{MAX_APPEND_REQUEST_BYTES, StreamOptions};
 pub use table_create::{NewPartitioning, PartitionUnit, TableCreateOptions};

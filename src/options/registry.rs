@@ -174,12 +174,8 @@ impl OptionRow {
 
 /// Names, and beginnings of names, of options that are decided and not there yet.
 const PLANNED: &[(&str, &str)] = &[
-    ("sink.checkpoint_path", "repeatable statements"),
-    ("sink.run_id", "repeatable statements"),
-    ("sink.checkpoint_interval", "repeatable statements"),
+    ("sink.checkpoint_interval", "writing unbounded plans"),
     ("sink.parallelism", "writing with a parallelism of its own"),
-    ("sink.default_stream.min_connections", "shared connections"),
-    ("sink.default_stream.max_connections", "shared connections"),
     (
         "sink.default_stream.flush_interval",
         "writing unbounded plans",
@@ -587,6 +583,26 @@ options! {
     SINK_PER_DESTINATION_METRICS = "sink.per_destination_metrics" {
         "false", ValueForm::Switch, Session, Stage::Ready, Shown,
         "count rows for each table that they go to, besides all together"
+    }
+    SINK_MIN_CONNECTIONS = "sink.default_stream.min_connections" {
+        "2", ValueForm::Count { min: 1, max: 1_000 }, Session, Stage::Ready, Shown,
+        "a writer opens another connection while it waits for answers on those it has, until the \
+         statement has so many"
+    }
+    SINK_MAX_CONNECTIONS = "sink.default_stream.max_connections" {
+        "20", ValueForm::Count { min: 1, max: 1_000 }, Session, Stage::Ready, Shown,
+        "a writer opens another connection when those it has take no more requests, until the \
+         statement has so many; each partition's writer has one in any case"
+    }
+    SINK_CHECKPOINT_PATH = "sink.checkpoint_path" {
+        "none", ValueForm::Text, Session, Stage::Ready, Shown,
+        "directory, or URL of one in an object store that the session knows, where statements with \
+         a run id note what they have prepared and committed"
+    }
+    SINK_RUN_ID = "sink.run_id" {
+        "none", ValueForm::Text, Session, Stage::Ready, Shown,
+        "name of a statement by which it can be repeated: a repetition completes what the first \
+         execution had prepared, or does nothing; letters, digits, '.', '-' and '_'"
     }
 }
 

@@ -76,6 +76,24 @@ fn documented_defaults_are_the_ones_in_effect() {
 }
 
 #[test]
+fn the_least_number_of_connections_is_not_more_than_the_greatest() {
+    let (min, max) = (
+        "sink.default_stream.min_connections",
+        "sink.default_stream.max_connections",
+    );
+    refused(&[(min, "4"), (max, "3")], &[min, max]);
+    let counts = |said: &[(&str, &str)]| {
+        let counts = resolve(said).unwrap().sink.default_connections;
+        (counts.min, counts.max)
+    };
+    assert_eq!(counts(&[]), (2, 20));
+    assert_eq!(counts(&[(max, "1")]), (1, 1));
+    assert_eq!(counts(&[(min, "30")]), (30, 30));
+    let method = ("sink.write_method", "storage_api_atomic");
+    refused(&[method, (max, "3")], &[max, method.0]);
+}
+
+#[test]
 fn each_method_has_its_stream_options() {
     for (method, streams, selected) in [
         (
@@ -169,6 +187,9 @@ fn what_is_said_of_writing_is_checked() {
             "9 MiB",
         ),
         ("sink.default_stream.max_inflight_bytes", "7", "1 KiB"),
+        ("sink.run_id", "r1", "sink.checkpoint_path"),
+        ("sink.run_id", "../r1", "letters"),
+        ("sink.run_id", ".hidden", "without a dot"),
     ] {
         refused(&[(option, value)], &[option, part]);
     }

@@ -39,12 +39,68 @@ pub struct SinkOptions {
     pub destination: DestinationOptions,
     /// What becomes of rows that cannot be written.
     pub failure: FailureOptions,
+    /// As which run a statement is executed.
+    pub run: Option<RunOptions>,
     /// Of the default stream.
     pub default_stream: StreamOptions,
+    /// How many connections there are to the default stream.
+    pub default_connections: ConnectionCounts,
     /// Of buffered streams.
     pub buffered_stream: StreamOptions,
     /// Of pending streams.
     pub pending_stream: StreamOptions,
+}
+
+/// How many connections a statement has to default streams.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct ConnectionCounts {
+    /// So many are opened as soon as answers are awaited.
+    pub min: usize,
+    /// So many are opened at most for want of room.
+    pub max: usize,
+}
+
+impl Default for ConnectionCounts {
+    fn default() -> Self {
+        Self { min: 2, max: 20 }
+    }
+}
+
+impl ConnectionCounts {
+    fn resolve(raw: &RawOptions) -> Result<Self> {
+        let defaults = Self::default();
+        let said = |row| count(raw, row).and_then(|count| usize::try_from(count).ok());
+        let (min, max) = (
+            said(&registry::SINK_MIN_CONNECTIONS),
+            said(&registry::SINK_MAX_CONNECTIONS),
+        );
+        match (min, max) {
+            (Some(min), Some(max)) if min > max => Err(Error::configuration(format!(
+                "options '{}' and '{}' cannot go together: {min} is more than {max}",
+                registry::SINK_MIN_CONNECTIONS.name,
+                registry::SINK_MAX_CONNECTIONS.name
+            ))),
+            // Where only one is said, it moves the other.
+            (None, Some(max)) => Ok(Self {
+                min: defaults.min.min(max),
+                max,
+            }),
+            (min, max) => {
+                let min = min.unwrap_or(defaults.min);
+                let max = max.unwrap_or(defaults.max).max(min);
+                Ok(Self { min, max })
+            }
+        }
+    }
+}
+
+/// By which name a statement can be repeated.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct RunOptions {
+    /// The directory of what runs note, as it was said.
+    pub path: String,
+    /// The name of the run.
+    pub id: String,
 }
 
 /// By which of the service's ways rows are written.
@@ -217,7 +273,9 @@ pub(super) fn sink(raw: &RawOptions) -> Result<SinkOptions> {
         propagation: propagation(raw),
         destination: destination(raw)?,
         failure: failure(raw)?,
+        run: run(raw)?,
         default_stream: StreamOptions::resolve(raw, &stream_rows::DEFAULT_STREAM)?,
+        default_connections: ConnectionCounts::resolve(raw)?,
         buffered_stream: StreamOptions::resolve(raw, &stream_rows::BUFFERED_STREAM)?,
         pending_stream: StreamOptions::resolve(raw, &stream_rows::PENDING_STREAM)?,
     })
@@ -291,6 +349,52 @@ fn list(raw: &RawOptions, row: &OptionRow) -> Vec<String> {
     raw.get(row).map(values::list).unwrap_or_default()
 }
 
+/// The longest name of a run.
+const MAX_RUN_ID_BYTES: usize = 128;
+
+fn run(raw: &RawOptions) -> Result<Option<RunOptions>> {
+    let Some(id) = raw.get(&registry::SINK_RUN_ID) else {
+        return Ok(None);
+    };
+    // It becomes the name of a file.
+    let plain = |c: char| c.is_ascii_alphanumeric() || matches!(c, '.' | '-' | '_');
+    if !id.chars().all(plain) || id.starts_with('.') || id.len() > MAX_RUN_ID_BYTES {
+        let allowed = "at most 128 letters, digits, '.', '-' and '_', and begin without a dot";
+        return Err(registry::SINK_RUN_ID.refused(id, allowed));
+    }
+    match raw.get(&registry::SINK_CHECKPOINT_PATH) {
+        Some(path) => Ok(Some(RunOptions {
+            path: path.to_string(),
+            id: id.to_string(),
+        })),
+        None => Err(Error::configuration(format!(
+            "option '{}' needs '{}': what the run has done must be noted somewhere",
+            registry::SINK_RUN_ID.name,
+            registry::SINK_CHECKPOINT_PATH.name
+        ))),
+    }
+}
+
+impl SinkOptions {
+    /// The run as which a statement writes by these options.
+    ///
+    /// # Errors
+    /// [`Configuration`](crate::ErrorKind::Configuration) when the method cannot
+    /// repeat it.
+    pub fn repeatable(&self) -> Result<Option<&RunOptions>> {
+        match (&self.run, self.write_method) {
+            (Some(_), WriteMethod::StorageApiAtLeastOnce) => Err(Error::configuration(format!(
+                "option '{}' cannot go together with '{}' '{}', whose rows are visible before they \
+                 are committed: select another method",
+                registry::SINK_RUN_ID.name,
+                registry::SINK_WRITE_METHOD.name,
+                self.write_method.name()
+            ))),
+            (run, _) => Ok(run.as_ref()),
+        }
+    }
+}
+
 /// The method that the options select; the value where this version lacks it.
 fn write_method(raw: &RawOptions) -> Result<WriteMethod, String> {
     let Some(said) = lower(raw, &registry::SINK_WRITE_METHOD) else {
@@ -310,7 +414,13 @@ pub(super) fn check_methods(own: &RawOptions, all: &RawOptions) -> Result<()> {
         if Some(method) == selected {
             continue;
         }
-        let rows = method.stream_rows().all();
+        let mut rows = method.stream_rows().all().to_vec();
+        if method == WriteMethod::StorageApiAtLeastOnce {
+            rows.extend([
+                &registry::SINK_MIN_CONNECTIONS,
+                &registry::SINK_MAX_CONNECTIONS,
+            ]);
+        }
         if let Some(row) = rows.into_iter().find(|row| own.get(row).is_some()) {
             let selected = all.get(&registry::SINK_WRITE_METHOD);
             return Err(Error::configuration(format!(

@@ -7,6 +7,7 @@ use arrow::datatypes::{FieldRef, SchemaRef};
 use datafusion::common::ScalarValue;
 
 use super::arrival::{Arrival, ExtraField, ExtraSource};
+use super::budget::Budget;
 use super::destination::{
     Destinations, check_writable, new_columns, not_created, plan, wanted_changes,
 };
@@ -216,6 +217,7 @@ impl BigQuerySinkBuilder {
         Ok(BigQuerySink {
             shared: Arc::new(SinkShared {
                 failures: FailureHandler::new(self.options.failure.clone(), &client)?,
+                budget: Budget::new(self.options.default_connections),
                 client,
                 options: self.options,
                 schema: rows,

@@ -2,8 +2,10 @@
 
 use arrow::array::RecordBatch;
 use async_trait::async_trait;
+use futures::future::select_all;
 
 use super::batch::{Origin, Ready};
+use super::budget::Slot;
 use super::intake::Intake;
 use super::protocol::{Committable, WriterState};
 use super::writer::TableWriter;
@@ -12,20 +14,31 @@ use crate::error::{Error, ErrorKind, Result};
 
 /// Appends to the default stream of a table. The rows of a batch are visible when
 /// the service acknowledges them, which is at the latest when a flush returns.
+///
+/// A default stream may be appended to by many connections at the same time. A
+/// writer begins with one, and has more when it has more to send than they take.
 #[derive(Debug)]
 pub(super) struct DefaultWriter {
     intake: Intake,
-    /// Opened for the first rows: a writer without rows asks nothing of the service.
-    stream: Option<AppendStream<Origin>>,
+    /// Opened when there are rows: a writer without any asks nothing of the service.
+    connections: Vec<Connection>,
     /// Rows that a commit has not counted yet.
     uncommitted: u64,
+}
+
+/// A connection to the default stream.
+#[derive(Debug)]
+struct Connection {
+    stream: AppendStream<Origin>,
+    /// What is counted of it.
+    _slot: Slot,
 }
 
 impl DefaultWriter {
     pub(super) fn new(intake: Intake) -> Self {
         Self {
             intake,
-            stream: None,
+            connections: Vec::new(),
             uncommitted: 0,
         }
     }
@@ -60,11 +73,9 @@ impl TableWriter for DefaultWriter {
     }
 
     fn bytes(&self) -> usize {
-        let under_way = self
-            .stream
-            .as_ref()
-            .map_or(0, AppendStream::in_flight_bytes);
-        self.intake.held_bytes() + under_way
+        let connections = self.connections.iter();
+        let under_way = connections.map(|connection| connection.stream.in_flight_bytes());
+        self.intake.held_bytes() + under_way.sum::<usize>()
     }
 }
 
@@ -74,14 +85,14 @@ impl DefaultWriter {
             return Ok(());
         };
         // Nothing more is to be written.
-        self.stream = None;
+        self.connections.clear();
         Err(self.intake.explain(error).await)
     }
 
     /// Sends everything and waits for the answers.
     async fn drain(&mut self) -> Result<()> {
         self.send_held().await?;
-        while self.stream.as_ref().is_some_and(|s| s.in_flight() > 0) {
+        while self.connections.iter().any(|c| c.stream.in_flight() > 0) {
             self.settle_one().await?;
         }
         Ok(())
@@ -92,34 +103,70 @@ impl DefaultWriter {
         if self.intake.is_empty() {
             return Ok(());
         }
-        let overhead = self.stream().overhead();
+        if self.connections.is_empty() {
+            let slot = self.intake.budget().first();
+            self.open(slot);
+        }
+        let overhead = self.connections[0].stream.overhead();
         for (origin, rows) in self.intake.cut(overhead).await? {
-            while !self.stream().has_room(rows.bytes()) {
-                self.settle_one().await?;
+            for at in 0..self.connections.len() {
+                while let Some(settled) = self.connections[at].stream.try_settled()? {
+                    self.settle(at, settled).await?;
+                }
             }
-            while let Some(settled) = self.stream().try_settled()? {
-                self.settle(settled).await?;
-            }
-            self.stream().send(origin, rows);
+            let at = loop {
+                match self.choose(rows.bytes()) {
+                    Some(at) => break at,
+                    None => self.settle_one().await?,
+                }
+            };
+            self.connections[at].stream.send(origin, rows);
         }
         Ok(())
     }
 
-    fn stream(&mut self) -> &mut AppendStream<Origin> {
-        self.stream.get_or_insert_with(|| {
-            let intake = &self.intake;
+    /// The connection for a request with rows of so many bytes, if one takes it now.
+    fn choose(&mut self, bytes: usize) -> Option<usize> {
+        let in_flight = |at: usize| self.connections[at].stream.in_flight();
+        let has_room = |at: &usize| self.connections[*at].stream.has_room(bytes);
+        let all = 0..self.connections.len();
+        let freest = all.filter(has_room).min_by_key(|at| in_flight(*at));
+        let budget = self.intake.budget();
+        let another = match freest {
+            Some(at) if in_flight(at) == 0 => None,
+            Some(_) => budget.for_speed(),
+            None => budget.for_room(),
+        };
+        another.map(|slot| self.open(slot)).or(freest)
+    }
+
+    fn open(&mut self, slot: Slot) -> usize {
+        let intake = &self.intake;
+        let stream =
             intake
                 .client()
-                .default_stream(intake.target(), intake.streams(), intake.wire())
-        })
+                .default_stream(intake.target(), intake.streams(), intake.wire());
+        let connection = Connection {
+            stream,
+            _slot: slot,
+        };
+        self.connections.push(connection);
+        self.connections.len() - 1
     }
 
+    /// Waits for the first answer on any of the connections.
     async fn settle_one(&mut self) -> Result<()> {
-        let settled = self.stream().settled().await?;
-        self.settle(settled).await
+        let busy = self.connections.iter_mut().enumerate();
+        let busy = busy.filter(|(_, connection)| connection.stream.in_flight() > 0);
+        // Those that are not the first lose nothing.
+        let answers = busy.map(|(at, connection)| {
+            Box::pin(async move { (at, connection.stream.settled().await) })
+        });
+        let ((at, settled), _, _) = select_all(answers).await;
+        self.settle(at, settled?).await
     }
 
-    async fn settle(&mut self, settled: Settled<Origin>) -> Result<()> {
+    async fn settle(&mut self, at: usize, settled: Settled<Origin>) -> Result<()> {
         match settled {
             Settled::Written { rows, .. } => {
                 self.uncommitted += u64::try_from(rows).unwrap_or(u64::MAX);
@@ -134,7 +181,7 @@ impl DefaultWriter {
                 let left: Vec<Ready> = self.intake.without(&tag, wrong, message).await?;
                 for (origin, rows) in left {
                     // They had room before.
-                    self.stream().send(origin, rows);
+                    self.connections[at].stream.send(origin, rows);
                 }
                 Ok(())
             }

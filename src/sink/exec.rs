@@ -22,6 +22,7 @@ use datafusion::physical_plan::{
 };
 use futures::{StreamExt, TryStreamExt, stream};
 
+use super::checkpoint::Run;
 use super::metrics::SinkMetrics;
 use super::protocol::{BigQuerySink, Committable, PlannedChange};
 use crate::error::{Error, ErrorKind};
@@ -90,6 +91,7 @@ impl BigQueryWriteExec {
 pub struct BigQueryCommitExec {
     input: Arc<dyn ExecutionPlan>,
     sink: BigQuerySink,
+    run: Option<Run>,
     properties: Arc<PlanProperties>,
 }
 
@@ -100,7 +102,23 @@ impl BigQueryCommitExec {
         Self {
             input,
             sink,
+            run: None,
             properties: properties(Arc::new(Schema::new(vec![count])), 1),
+        }
+    }
+
+    /// The same as a run that may be repeated.
+    #[must_use]
+    pub(crate) fn with_run(mut self, run: Option<Run>) -> Self {
+        self.run = run;
+        self
+    }
+
+    fn write(&self, f: &mut fmt::Formatter<'_>, separator: &str) -> fmt::Result {
+        write!(f, "table={}", self.sink.target())?;
+        match &self.run {
+            Some(run) => write!(f, "{separator}run_id={}", run.id()),
+            None => Ok(()),
         }
     }
 }
@@ -247,9 +265,10 @@ impl DisplayAs for BigQueryCommitExec {
     fn fmt_as(&self, t: DisplayFormatType, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match t {
             DisplayFormatType::Default | DisplayFormatType::Verbose => {
-                write!(f, "BigQueryCommitExec: table={}", self.sink.target())
+                f.write_str("BigQueryCommitExec: ")?;
+                self.write(f, ", ")
             }
-            DisplayFormatType::TreeRender => write!(f, "table={}", self.sink.target()),
+            DisplayFormatType::TreeRender => self.write(f, "\n"),
         }
     }
 }
@@ -287,7 +306,8 @@ impl ExecutionPlan for BigQueryCommitExec {
         children: Vec<Arc<dyn ExecutionPlan>>,
         _: ReplaceChildrenOptions,
     ) -> Result<Arc<dyn ExecutionPlan>> {
-        Ok(Arc::new(Self::new(only(children)?, self.sink.clone())))
+        let commit = Self::new(only(children)?, self.sink.clone());
+        Ok(Arc::new(commit.with_run(self.run.clone())))
     }
 
     fn with_new_children(
@@ -309,17 +329,15 @@ impl ExecutionPlan for BigQueryCommitExec {
                 "a commit reads one partition, and was asked for {partition} over {partitions}"
             );
         }
-        let prepared = self.input.execute(0, context)?;
-        let sink = self.sink.clone();
+        let (input, sink, run) = (Arc::clone(&self.input), self.sink.clone(), self.run.clone());
         let schema = self.schema();
         let answer = Arc::clone(&schema);
         let committed = async move {
-            let prepared: Vec<RecordBatch> = prepared.try_collect().await?;
-            let mut committables = Vec::new();
-            for batch in &prepared {
-                committables.append(&mut committables_of(batch)?);
-            }
-            let rows = sink.committer().commit(committables).await?;
+            let prepared = prepared(input, Arc::clone(&context));
+            let rows = match &run {
+                Some(run) => run.complete(&sink, &context, prepared).await?,
+                None => sink.committer().commit(prepared.await?).await?,
+            };
             let rows: ArrayRef = Arc::new(UInt64Array::from(vec![rows]));
             Ok(RecordBatch::try_new(answer, vec![rows])?)
         };
@@ -328,6 +346,20 @@ impl ExecutionPlan for BigQueryCommitExec {
             stream::once(committed),
         )))
     }
+}
+
+/// Executes the writers. Nothing of it begins before this is waited for: a run that
+/// was prepared before needs no writers.
+async fn prepared(
+    input: Arc<dyn ExecutionPlan>,
+    context: Arc<TaskContext>,
+) -> Result<Vec<Committable>> {
+    let prepared: Vec<RecordBatch> = input.execute(0, context)?.try_collect().await?;
+    let mut committables = Vec::new();
+    for batch in &prepared {
+        committables.append(&mut committables_of(batch)?);
+    }
+    Ok(committables)
 }
 
 fn committables_of(batch: &RecordBatch) -> Result<Vec<Committable>> {

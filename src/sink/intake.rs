@@ -8,6 +8,7 @@ use arrow::array::RecordBatch;
 use arrow::compute::concat_batches;
 
 use super::batch::{Cut, Halves, Origin, Ready};
+use super::budget::Budget;
 use super::failure::FailedRow;
 use super::metrics::SinkCounters;
 use super::writer::{Destination, SinkShared, explain};
@@ -70,6 +71,10 @@ impl Intake {
 
     pub(super) fn streams(&self) -> &StreamOptions {
         &self.streams
+    }
+
+    pub(super) fn budget(&self) -> &Budget {
+        &self.shared.budget
     }
 
     pub(super) fn wire(&self) -> Arc<WriteCounters> {

@@ -67,6 +67,7 @@ pub(super) struct SinkMetrics {
     requests: Count,
     rows_skipped: Count,
     append_retries: Count,
+    connections: Count,
     reconnects: Count,
     schema_updates: Count,
     tables_created: Count,
@@ -93,6 +94,7 @@ impl SinkMetrics {
             requests: count("requests"),
             rows_skipped: count("rows_skipped"),
             append_retries: count("append_retries"),
+            connections: count("connections"),
             reconnects: count("reconnects"),
             schema_updates: count("schema_updates"),
             tables_created: count("tables_created"),
@@ -119,6 +121,7 @@ impl SinkMetrics {
         set(&self.requests, wire.requests());
         set(&self.rows_skipped, counters.skipped());
         set(&self.append_retries, wire.retries());
+        set(&self.connections, wire.connections());
         set(&self.reconnects, wire.reconnects());
         set(&self.schema_updates, wire.schema_updates());
         set(&self.tables_created, counters.tables_created());

@@ -11,12 +11,15 @@
 //! and [`commit`] makes their rows count. [`intake`] and [`batch`] turn batches into
 //! requests for all three, [`created`] is what the latter two share, and
 //! [`failure`] decides over rows that cannot be written. INSERT in SQL is the first
-//! user of the protocol: [`exec`] has its plan nodes.
+//! user of the protocol: [`exec`] has its plan nodes, and [`checkpoint`] makes
+//! statements repeatable.
 
 mod arrival;
 mod batch;
+mod budget;
 mod buffered;
 mod builder;
+mod checkpoint;
 mod commit;
 mod created;
 mod dead_letter;
@@ -34,6 +37,7 @@ mod writer;
 
 pub(crate) use arrival::{checked_metadata, checked_type, checked_values};
 pub use builder::BigQuerySinkBuilder;
+pub(crate) use checkpoint::Run;
 pub(crate) use destination::new_columns;
 pub use exec::{BigQueryCommitExec, BigQueryWriteExec};
 pub use metrics::SinkCounters;

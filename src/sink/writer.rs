@@ -7,6 +7,7 @@ use arrow::array::RecordBatch;
 use arrow::datatypes::SchemaRef;
 use async_trait::async_trait;
 
+use super::budget::Budget;
 use super::destination::Destinations;
 use super::failure::FailureHandler;
 use super::protocol::{Committable, WriterState};
@@ -52,6 +53,8 @@ pub(super) struct SinkShared {
     pub(super) new_columns: Option<TableSchema>,
     pub(super) destinations: Destinations,
     pub(super) failures: Arc<FailureHandler>,
+    /// Of connections to default streams.
+    pub(super) budget: Budget,
 }
 
 impl fmt::Debug for SinkShared {

@@ -32,6 +32,7 @@ use datafusion::logical_expr::{
 };
 use datafusion::optimizer::AnalyzerRule;
 
+use super::digest::digest;
 use super::exact_cast::{ExactCast, Misfit};
 use super::provider::BigQueryTable;
 use super::writing::InsertTerms;
@@ -85,7 +86,7 @@ impl AnalyzerRule for PlanInserts {
                 return Ok(Transformed::no(LogicalPlan::Dml(statement)));
             };
             Ok(Transformed::new(
-                LogicalPlan::Dml(insert(statement, &table.insert_terms(&defaults)?)?),
+                LogicalPlan::Dml(insert(statement, table, &table.insert_terms(&defaults)?)?),
                 true,
                 TreeNodeRecursion::Jump,
             ))
@@ -105,8 +106,13 @@ fn target(statement: &DmlStatement) -> Option<Arc<dyn TableProvider>> {
     Some(Arc::clone(provider))
 }
 
-fn insert(statement: DmlStatement, terms: &InsertTerms<'_>) -> Result<DmlStatement> {
+fn insert(
+    statement: DmlStatement,
+    table: &BigQueryTable,
+    terms: &InsertTerms<'_>,
+) -> Result<DmlStatement> {
     let columns = statement.target.schema();
+    let named = table.of_statement(digest(&statement.input)?);
     let input = Arc::unwrap_or_clone(statement.input);
     let input = match input {
         LogicalPlan::Projection(projection) if is_of_insert(&projection, &columns) => {
@@ -128,7 +134,7 @@ fn insert(statement: DmlStatement, terms: &InsertTerms<'_>) -> Result<DmlStateme
     };
     Ok(DmlStatement::new(
         statement.table_name,
-        statement.target,
+        Arc::new(DefaultTableSource::new(Arc::new(named))),
         statement.op,
         Arc::new(input),
     ))

@@ -3,6 +3,7 @@
 //! can say where it names a table ([`relation`], [`functions`]), and what INSERT
 //! means ([`insert`], [`exact_cast`]) and writes to ([`writing`]).
 
+mod digest;
 mod exact_cast;
 mod factory;
 mod functions;

@@ -49,6 +49,8 @@ pub struct BigQueryTable {
     pub(super) state: State,
     /// What INSERT fills each column with that it leaves out.
     left_out: OnceLock<HashMap<String, Expr>>,
+    /// What tells the INSERT from others that this is the target of.
+    pub(super) statement: Option<String>,
 }
 
 /// Where a table was named first.
@@ -151,7 +153,19 @@ impl BigQueryTable {
         if !renewed && version.is_plain() {
             return Ok(None);
         }
-        Ok(Some(Self {
+        Ok(Some(self.copy(version, state)))
+    }
+
+    /// The table as the target of one INSERT.
+    pub(super) fn of_statement(&self, digest: String) -> Self {
+        Self {
+            statement: Some(digest),
+            ..self.copy(self.version.clone(), self.state.clone())
+        }
+    }
+
+    fn copy(&self, version: Version, state: State) -> Self {
+        Self {
             client: self.client.clone(),
             snapshots: Arc::clone(&self.snapshots),
             table: self.table.clone(),
@@ -161,7 +175,8 @@ impl BigQueryTable {
             version,
             state,
             left_out: OnceLock::new(),
-        }))
+            statement: None,
+        }
     }
 
     /// The live table, or one still to be created with `declared` columns.
@@ -205,6 +220,7 @@ impl BigQueryTable {
             version: Version::default(),
             state,
             left_out: OnceLock::new(),
+            statement: None,
         }
     }
 
@@ -454,9 +470,11 @@ impl TableProvider for BigQueryTable {
         input: Arc<dyn ExecutionPlan>,
         operation: InsertOp,
     ) -> DataFusionResult<Arc<dyn ExecutionPlan>> {
+        let run = self.run(session)?;
         let sink = self.sink(session, &input, operation).await?;
         let write = BigQueryWriteExec::new(input, sink.clone());
-        Ok(Arc::new(BigQueryCommitExec::new(Arc::new(write), sink)))
+        let commit = BigQueryCommitExec::new(Arc::new(write), sink);
+        Ok(Arc::new(commit.with_run(run)))
     }
 
     async fn delete_from(

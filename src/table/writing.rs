@@ -12,7 +12,7 @@ use super::metadata::{LiveTable, SchemaTerms};
 use super::provider::{BigQueryTable, State};
 use crate::error::{Error, ErrorKind, Result};
 use crate::options::{BigQueryOptions, FailurePolicy, RawOptions};
-use crate::sink::BigQuerySink;
+use crate::sink::{BigQuerySink, Run};
 use crate::types::encode::{FieldMarks, RowEncoder, RowFormat};
 use crate::types::{TableSchema, arrow};
 
@@ -70,6 +70,24 @@ impl BigQueryTable {
                 _ => Misfit::IsTold,
             },
         })
+    }
+
+    /// As which run an INSERT is executed, if it may be repeated.
+    pub(super) fn run(&self, session: &dyn Session) -> Result<Option<Run>> {
+        let options = self.options(session)?;
+        let run = options.sink.repeatable()?.cloned();
+        match (run, &self.statement) {
+            (None, _) => Ok(None),
+            (Some(run), Some(statement)) => Ok(Some(Run::new(run, statement.clone()))),
+            (Some(run), None) => Err(Error::new(
+                ErrorKind::Unsupported,
+                format!(
+                    "inserting into {}: run '{}' (option 'sink.run_id') is not an INSERT statement \
+                     that could be told from others",
+                    self.table, run.id
+                ),
+            )),
+        }
     }
 
     /// What an INSERT of `input` writes to.

@@ -17,6 +17,7 @@ mod random_tables;
 mod read_faults;
 mod read_local;
 mod reading;
+mod repeatable;
 mod rest_client;
 mod round_trip;
 mod scan_faults;

@@ -30,6 +30,7 @@ fn session(server: &Server) -> SessionContext {
         ("sink.default_stream.recovery.max_attempts", "4"),
         ("sink.default_stream.retry.initial_delay", "1 ms"),
         ("sink.default_stream.append_timeout", "1 s"),
+        ("sink.default_stream.max_connections", "1"),
     ])
 }
 
@@ -116,6 +117,43 @@ async fn nothing_is_lost_whatever_breaks() {
         let (all, different) = stored(&context).await;
         assert_eq!(different, ROWS, "{name}");
         assert!(all >= ROWS, "{name}");
+    }
+}
+
+/// Answers are kept waiting, so that one connection after the other is full.
+#[tokio::test(flavor = "multi_thread")]
+async fn connections_grow_with_what_there_is_to_send() {
+    for (min, max, inflight, opened) in [
+        ("1", "1", "100", 1..=1),
+        ("3", "20", "100", 3..=3),
+        ("1", "4", "1", 4..=4),
+        ("1", "20", "1", 5..=20),
+    ] {
+        let server = server().await;
+        let context = server.session_saying([
+            ("sink.default_stream.max_append_request_bytes", "8 KiB"),
+            ("sink.default_stream.min_connections", min),
+            ("sink.default_stream.max_connections", max),
+            ("sink.default_stream.max_inflight_requests", inflight),
+            ("sink.default_stream.recovery.initial_backoff", "1 ms"),
+        ]);
+        let slow = Action::Delay { ms: 30 };
+        let rule = server.fault(Rule::once("AppendRows", slow).always());
+        let insert = plan(&context, &insert()).await;
+        run(&context, &insert).await;
+        assert!(server.acted(rule) >= 20);
+        assert_eq!(stored(&context).await, (ROWS, ROWS), "{min} {max}");
+        let found = write_metric(&insert, "connections");
+        assert!(opened.contains(&found), "{min} {max} {inflight}: {found}");
+
+        // What breaks one of them is nothing to the others.
+        server.unfault(rule);
+        for skip in [2, 5, 9, 14] {
+            server.fault(Rule::once("AppendRows", status("ABORTED")).after(skip));
+        }
+        run(&context, &plan(&context, &self::insert()).await).await;
+        let (all, different) = stored(&context).await;
+        assert!(all >= 2 * ROWS && different == ROWS, "{all} {different}");
     }
 }
 

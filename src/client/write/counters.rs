@@ -12,6 +12,7 @@ pub struct WriteCounters {
     pub(super) bytes: AtomicU64,
     pub(super) requests: AtomicU64,
     pub(super) retries: AtomicU64,
+    pub(super) connections: AtomicU64,
     pub(super) reconnects: AtomicU64,
     pub(super) schema_updates: AtomicU64,
     pub(super) in_flight: AtomicU64,
@@ -37,6 +38,11 @@ impl WriteCounters {
     /// Requests sent again.
     pub fn retries(&self) -> u64 {
         self.retries.load(Ordering::Relaxed)
+    }
+
+    /// Streams that something was sent to, each over a connection of its own.
+    pub fn connections(&self) -> u64 {
+        self.connections.load(Ordering::Relaxed)
     }
 
     /// Calls opened after one broke.

@@ -15,7 +15,7 @@ use super::append::{Denied, RowRefusal, Settled, Unexplained, recovery, retry};
 use super::connection::{Call, Ending};
 use super::counters::{WriteCounters, add};
 use super::message::{Opening, Request, RequestRows};
-use super::place::{Place, Verdict};
+use super::place::{Before, Place, Verdict};
 use super::status;
 use crate::auth::Credentials;
 use crate::client::read::Connections;
@@ -206,9 +206,11 @@ impl<T: Send + 'static> Driver<T> {
             let (call, opening) = match &self.call {
                 Some(call) => (call, None),
                 None => {
-                    if self.calls > 0 {
-                        add(&terms.counters.reconnects, 1);
-                    }
+                    let counter = match self.calls {
+                        0 => &terms.counters.connections,
+                        _ => &terms.counters.reconnects,
+                    };
+                    add(counter, 1);
                     self.calls += 1;
                     let stream = &terms.opening.stream;
                     let call = Call::open(&terms.connections, &terms.credentials, stream);
@@ -273,7 +275,7 @@ impl<T: Send + 'static> Driver<T> {
         match response.response {
             Some(Response::AppendResult(result)) => {
                 self.place.written(&request, result.offset)?;
-                self.written(request);
+                self.written_after(request);
             }
             Some(Response::Error(error)) => self.refused(request, &error, response.row_errors)?,
             None => {
@@ -286,6 +288,28 @@ impl<T: Send + 'static> Driver<T> {
             self.turn().await?;
         }
         Ok(())
+    }
+
+    /// A request is written. Where others before it are in doubt, that says
+    /// something of them: requests are settled as written in their order, so that what
+    /// is written is the beginning of the stream.
+    fn written_after(&mut self, request: Kept<T>) {
+        match self.place.before_written() {
+            Before::Unknown => {}
+            Before::Written => {
+                self.refusal = None;
+                while let Some(earlier) = self.refused.pop_front() {
+                    self.written(earlier);
+                }
+            }
+            Before::Foreign if self.refused.is_empty() => {}
+            Before::Foreign => {
+                self.refused.push_back(request);
+                let why = "rows were written behind others that are not known to be";
+                return self.strand(&Error::new(ErrorKind::FailedPrecondition, why));
+            }
+        }
+        self.written(request);
     }
 
     fn written(&mut self, request: Kept<T>) {
@@ -335,7 +359,7 @@ impl<T: Send + 'static> Driver<T> {
             self.terms.counters.failed(name(Code::from(error.code)));
         }
         match verdict {
-            Verdict::Written => self.written(request),
+            Verdict::Written => self.written_after(request),
             Verdict::Behind => self.refused.push_back(request),
             Verdict::Refused(error) if self.may_pass(&error) => {
                 self.refused.push_back(request);

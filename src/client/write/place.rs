@@ -48,6 +48,17 @@ enum Owner {
     Another,
 }
 
+/// What it says of the requests before one that it is written.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Before {
+    /// Nothing.
+    Unknown,
+    /// They are written, or the stream could not have come to its place.
+    Written,
+    /// There are rows in their places, which may be another's.
+    Foreign,
+}
+
 /// What a refusal means for a request.
 #[derive(Debug)]
 pub(super) enum Verdict {
@@ -134,6 +145,17 @@ impl Place {
         Ok(())
     }
 
+    /// What a written request says of those before it.
+    pub(super) fn before_written(&self) -> Before {
+        match self {
+            Place::Anywhere => Before::Unknown,
+            Place::Offsets(offsets) => match offsets.owner {
+                Owner::Us => Before::Written,
+                Owner::Another => Before::Foreign,
+            },
+        }
+    }
+
     /// The service has refused rows of a request, so none of it is written.
     pub(super) fn rejected<T>(&mut self, request: &Kept<T>) {
         if let (Place::Offsets(offsets), Some(at)) = (self, request.offset) {
@@ -148,7 +170,11 @@ impl Place {
         let Place::Offsets(offsets) = self else {
             return Verdict::Refused(refusal.error);
         };
+        let vacated = offsets.vacated.is_some();
         match refusal.code {
+            // The stream ended where rows were refused, and nothing of ours can have
+            // come there since.
+            Code::AlreadyExists if vacated => Verdict::Strand(refusal.error),
             Code::AlreadyExists if offsets.owner == Owner::Us && request.sent => Verdict::Written,
             Code::AlreadyExists => Verdict::Strand(refusal.error),
             Code::OutOfRange if !offsets.confirmed => Verdict::Strand(refusal.error),
@@ -280,6 +306,23 @@ mod tests {
             judge(Code::Unavailable, true),
             Verdict::Refused(_)
         ));
+    }
+
+    #[test]
+    fn rows_behind_a_refused_request_are_nobody_elses_and_not_ours() {
+        let mut place = Place::beginning();
+        let mut requests = placed(&mut place, 2);
+        requests[1].sent = true;
+        place.rejected(&requests[0]);
+        let verdict = place.judge(&requests[1], refusal(Code::AlreadyExists), true);
+        assert!(matches!(verdict, Verdict::Strand(_)));
+    }
+
+    #[test]
+    fn a_written_request_speaks_for_those_before_it_in_a_stream_of_our_own() {
+        assert_eq!(Place::Anywhere.before_written(), Before::Unknown);
+        assert_eq!(Place::beginning().before_written(), Before::Written);
+        assert_eq!(Place::after(3).before_written(), Before::Foreign);
     }
 
     #[test]

@@ -6,7 +6,7 @@
 //! [`trouble`] makes the service fail at random, and crashes the engine: as a task
 //! that is aborted ([`schedule`]), and as a process that is killed ([`child`]). The
 //! [`model`] says what may be in the table at any moment, and what must be at the
-//! end. A method is a row of the table in [`method`].
+//! end. [`statement`] kills statements that can be repeated. A method is a row of the table in [`method`].
 //!
 //! `DATAFUSION_BIGQUERY_FULL=1` makes 2,000 schedules and 50 kills of each method.
 //! `DATAFUSION_BIGQUERY_SEED` repeats a run, as far as chance alone made it.
@@ -16,6 +16,7 @@ mod engine;
 mod method;
 mod model;
 mod schedule;
+mod statement;
 mod trouble;
 
 use std::env;

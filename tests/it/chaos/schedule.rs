@@ -29,20 +29,44 @@ pub(super) async fn make_tables(server: &Server, count: usize) {
     }
 }
 
+#[expect(
+    clippy::print_stdout,
+    reason = "how much trouble there was tells what the test is worth"
+)]
 async fn schedules(method: &'static Method) {
     let count = scale(50, 2_000);
     let seed = seed(method.name);
     let server = Server::start(1 << 20).await;
     make_tables(&server, count).await;
     let context = server.session(1);
-    stream::iter(0..count)
+    let met: Vec<Met> = stream::iter(0..count)
         .map(|n| schedule(&server, &context, method, n, seed))
         .buffer_unordered(TOGETHER)
-        .collect::<()>()
+        .collect()
         .await;
+    let sum = |of: fn(&Met) -> u64| met.iter().map(of).sum::<u64>();
+    let (crashes, faults) = (sum(|met| met.crashes), sum(|met| met.faults));
+    println!("{}: {crashes} crashes, {faults} faults", method.name);
+    let least = count as u64;
+    assert!(crashes > least && faults > least, "too little trouble");
 }
 
-async fn schedule(server: &Server, context: &SessionContext, method: &Method, n: usize, seed: u64) {
+/// What a schedule has come through.
+#[derive(Debug, Default)]
+struct Met {
+    /// Engines that did not come to their end.
+    crashes: u64,
+    /// Faults that acted.
+    faults: u64,
+}
+
+async fn schedule(
+    server: &Server,
+    context: &SessionContext,
+    method: &Method,
+    n: usize,
+    seed: u64,
+) -> Met {
     let mut random = StdRng::seed_from_u64(seed.wrapping_add(n as u64));
     let job = Arc::new(Job {
         endpoints: server.endpoints(),
@@ -54,11 +78,11 @@ async fn schedule(server: &Server, context: &SessionContext, method: &Method, n:
     let case = format!("schedule {n} of seed {seed}, {}", method.name);
     let storage = Storage::Memory(Arc::default());
     let mut rules = trouble::rules(&mut random, method, &job.table);
+    let mut met = Met::default();
+    let mut in_force = Vec::new();
     for attempt in 0.. {
         assert!(attempt < ATTEMPTS, "{case}: no end");
-        for rule in rules.drain(..) {
-            server.fault(rule);
-        }
+        in_force.extend(rules.drain(..).map(|rule| server.fault(rule)));
         let (engine, place) = (Arc::clone(&job), storage.clone());
         let run_seed = random.random();
         let mut running = tokio::spawn(async move { engine.run(&place, run_seed).await });
@@ -77,6 +101,7 @@ async fn schedule(server: &Server, context: &SessionContext, method: &Method, n:
         if ended {
             break;
         }
+        met.crashes += 1;
         let found = model::found(context, &job.table).await;
         let saved = storage.load();
         if let Err(wrong) = model::check(&job, &saved, &found) {
@@ -90,6 +115,8 @@ async fn schedule(server: &Server, context: &SessionContext, method: &Method, n:
     if let Err(wrong) = model::check_end(&job, &found) {
         panic!("{case}, at the end: {wrong}");
     }
+    met.faults = in_force.into_iter().map(|rule| server.acted(rule)).sum();
+    met
 }
 
 #[tokio::test(flavor = "multi_thread")]
