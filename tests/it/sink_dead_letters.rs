@@ -10,7 +10,7 @@ use datafusion::arrow::array::{Int64Array, RecordBatch, StringArray};
 use datafusion::arrow::datatypes::{DataType, Field, Schema};
 use datafusion::prelude::SessionContext;
 use datafusion_bigquery::options::{
-    AppendFormat, DeadLetterTarget, FailureOptions, FailurePolicy, SinkOptions,
+    AppendFormat, ConnectionCounts, DeadLetterTarget, FailureOptions, FailurePolicy, SinkOptions,
 };
 use datafusion_bigquery::sink::BigQuerySink;
 use datafusion_bigquery::{RawOptions, TableRef};
@@ -293,6 +293,8 @@ fn rows(count: i64) -> RecordBatch {
 async fn arrow_sink(server: &Server, path: &Path) -> BigQuerySink {
     let options = SinkOptions {
         format: AppendFormat::Arrow,
+        // Requests are refused by their number.
+        default_connections: ConnectionCounts { min: 1, max: 1 },
         failure: FailureOptions {
             policy: FailurePolicy::DeadLetter,
             dead_letter: Some(DeadLetterTarget::File(path.to_path_buf())),
