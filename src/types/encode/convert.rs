@@ -13,7 +13,7 @@ use super::faults::{Faults, Owners, Place};
 use super::plan::{Column, Value, alike};
 use super::rows::RowError;
 use super::unpack::{masked, plain};
-use super::{RowFormat, lists, numbers, text, times, to_json};
+use super::{Form, lists, numbers, text, times, to_json};
 use crate::error::{Error, ErrorKind, Result};
 
 /// The rows of a batch that can be written.
@@ -30,11 +30,7 @@ pub(super) struct Converted {
 }
 
 /// Converts the columns of a batch, and leaves out the rows that have a fault.
-pub(super) fn batch(
-    columns: &[Column],
-    batch: &RecordBatch,
-    format: RowFormat,
-) -> Result<Converted> {
+pub(super) fn batch(columns: &[Column], batch: &RecordBatch, format: Form) -> Result<Converted> {
     let mut faults = Faults::default();
     let mut converted = Vec::with_capacity(columns.len());
     for column in columns {
@@ -82,7 +78,7 @@ fn column(
     array: &ArrayRef,
     column: &Column,
     place: Place<'_>,
-    format: RowFormat,
+    format: Form,
     faults: &mut Faults,
 ) -> Result<ArrayRef> {
     let array = masked(plain(array)?, place.holders)?;
@@ -107,7 +103,7 @@ fn list(
     array: &ArrayRef,
     column: &Column,
     place: Place<'_>,
-    format: RowFormat,
+    format: Form,
     faults: &mut Faults,
 ) -> Result<ArrayRef> {
     if array.data_type() == &DataType::Null {
@@ -151,7 +147,7 @@ fn value(
     array: &ArrayRef,
     value: &Value,
     place: Place<'_>,
-    format: RowFormat,
+    format: Form,
     faults: &mut Faults,
 ) -> Result<ArrayRef> {
     if array.data_type() == &DataType::Null {
@@ -187,7 +183,7 @@ fn record(
     array: &ArrayRef,
     columns: &[Column],
     place: Place<'_>,
-    format: RowFormat,
+    format: Form,
     faults: &mut Faults,
 ) -> Result<ArrayRef> {
     let structs = array.as_struct();

@@ -9,13 +9,20 @@
 //!    formats refuse the same values in the same words.
 //! 2. [`protobuf`] or [`ipc`] writes the rows that are left.
 //!
+//! A [`FileEncoder`] does the same for files that load jobs read: its second step
+//! is [`avro`] or Parquet, into a [`FileWriter`].
+//!
 //! "Exactly" means that nothing of the value is lost: a decimal, a time or an
 //! integer is kept digit by digit, and a conversion between floating point and
 //! decimal numbers has to give the first number back when it is undone.
 
+mod avro;
+mod avro_container;
+mod avro_schema;
 mod convert;
 mod descriptor;
 mod faults;
+mod file;
 mod ipc;
 mod lists;
 mod numbers;
@@ -37,6 +44,7 @@ use bytes::Bytes;
 use super::TableSchema;
 use crate::error::Result;
 
+pub use file::{FileEncoder, FileFull, FileRows, FileWriter, Finished};
 pub use plan::FieldMarks;
 pub use rows::{EncodedRows, Payload, Piece, Pieces, RowError};
 
@@ -47,6 +55,25 @@ pub enum RowFormat {
     Protobuf,
     /// Arrow record batches, one to a request.
     Arrow,
+}
+
+/// What rows are converted for. The forms take text and decimals in different
+/// layouts.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Form {
+    Protobuf,
+    Arrow,
+    Avro,
+    Parquet,
+}
+
+impl From<RowFormat> for Form {
+    fn from(format: RowFormat) -> Self {
+        match format {
+            RowFormat::Protobuf => Form::Protobuf,
+            RowFormat::Arrow => Form::Arrow,
+        }
+    }
 }
 
 /// Turns record batches of one schema into rows for one table.
@@ -101,7 +128,7 @@ impl RowEncoder {
         format: RowFormat,
         marks: &FieldMarks,
     ) -> Result<Self> {
-        let columns = plan::columns(batch, table, format, marks)?;
+        let columns = plan::columns(batch, table, format.into(), marks)?;
         let arrow = std::sync::Arc::new(plan::arrow_schema(&columns));
         let writer_schema = match format {
             RowFormat::Protobuf => descriptor::descriptor(&columns),
@@ -144,7 +171,7 @@ impl RowEncoder {
     /// The batch has another schema than was planned for, or is too large: more
     /// than 2 GiB of text or array elements in one column.
     pub fn encode(&self, batch: &RecordBatch) -> Result<EncodedRows> {
-        let converted = convert::batch(&self.columns, batch, self.format)?;
+        let converted = convert::batch(&self.columns, batch, self.format.into())?;
         match self.format {
             RowFormat::Protobuf => protobuf::encode(&self.columns, converted),
             RowFormat::Arrow => ipc::encode(&self.arrow, converted),

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use arrow::datatypes::{DataType, Field as ArrowField, IntervalUnit, Schema, TimeUnit};
 
-use super::{RowFormat, lists, to_json, unpack};
+use super::{Form, lists, to_json, unpack};
 use crate::error::{Error, ErrorKind, Result};
 use crate::types::{Field, FieldType, Mode, TableSchema};
 
@@ -76,7 +76,7 @@ pub(super) struct Decimal {
 }
 
 impl Decimal {
-    fn of(field_type: &FieldType, format: RowFormat) -> Option<Self> {
+    fn of(field_type: &FieldType, format: Form) -> Option<Self> {
         let (wide, parameters, whole) = match field_type {
             FieldType::Numeric(parameters) => (false, parameters, (38, 9)),
             FieldType::BigNumeric(parameters) => (true, parameters, (76, 38)),
@@ -84,14 +84,17 @@ impl Decimal {
         };
         let (digits, fraction) = match parameters {
             Some(parameters) => (Some(parameters.precision), parameters.scale),
+            // A Parquet decimal of this width has so many digits and no more.
+            None if wide && format == Form::Parquet => (Some(76), 38),
             None if wide => (None, 38),
             None => (Some(38), 9),
         };
         let form = match (format, parameters) {
-            (RowFormat::Arrow, Some(parameters)) => {
+            (Form::Arrow, Some(parameters)) => {
                 (parameters.precision, i8::try_from(parameters.scale).ok()?)
             }
-            // Protobuf rows carry the integer of the type's full scale.
+            // The other forms carry the integer of the type's full scale: in files it
+            // tells NUMERIC from BIGNUMERIC.
             _ => whole,
         };
         Some(Decimal {
@@ -154,7 +157,7 @@ pub(super) fn arrow_schema(columns: &[Column]) -> Schema {
 pub(super) fn columns(
     batch: &Schema,
     table: &TableSchema,
-    format: RowFormat,
+    format: Form,
     marks: &FieldMarks,
 ) -> Result<Vec<Column>> {
     let mut planner = Planner {
@@ -181,7 +184,7 @@ pub(super) fn columns(
 }
 
 struct Planner<'a> {
-    format: RowFormat,
+    format: Form,
     marks: &'a FieldMarks,
     /// The marked paths that were met, in lower case.
     met: Vec<String>,
@@ -462,7 +465,7 @@ fn is_date(data_type: &DataType) -> bool {
 }
 
 /// What becomes of values of one scalar type in a column of another.
-fn scalar(from: &DataType, to: &FieldType, format: RowFormat) -> Option<Value> {
+fn scalar(from: &DataType, to: &FieldType, format: Form) -> Option<Value> {
     let null = from == &DataType::Null;
     let text = null || from.is_string();
     let number = null || from.is_numeric();

@@ -6,33 +6,33 @@ use arrow::array::{Array, ArrayRef, AsArray, BinaryViewBuilder};
 use arrow::compute::cast;
 use arrow::datatypes::DataType;
 
-use super::RowFormat;
+use super::Form;
 use super::convert::unwritable;
 use super::faults::{Faults, Place};
 use super::numbers::unplanned;
 use crate::error::Result;
 
 /// Text in a layout that the format can be written from.
-pub(super) fn text(array: &ArrayRef, format: RowFormat) -> Result<ArrayRef> {
+pub(super) fn text(array: &ArrayRef, format: Form) -> Result<ArrayRef> {
     match (array.data_type(), format) {
-        (DataType::Utf8, _) | (_, RowFormat::Protobuf) => Ok(Arc::clone(array)),
-        (_, RowFormat::Arrow) => cast(array, &DataType::Utf8).map_err(unwritable),
+        (DataType::Utf8, _) | (_, Form::Protobuf | Form::Avro) => Ok(Arc::clone(array)),
+        (_, Form::Arrow | Form::Parquet) => cast(array, &DataType::Utf8).map_err(unwritable),
     }
 }
 
 /// Bytes in a layout that the format can be written from.
-pub(super) fn bytes(array: &ArrayRef, format: RowFormat) -> Result<ArrayRef> {
+pub(super) fn bytes(array: &ArrayRef, format: Form) -> Result<ArrayRef> {
     match (array.data_type(), format) {
         (DataType::FixedSizeBinary(_), _) => fixed(array, format),
-        (DataType::Binary, _) | (_, RowFormat::Protobuf) => Ok(Arc::clone(array)),
-        (_, RowFormat::Arrow) => cast(array, &DataType::Binary).map_err(unwritable),
+        (DataType::Binary, _) | (_, Form::Protobuf | Form::Avro) => Ok(Arc::clone(array)),
+        (_, Form::Arrow | Form::Parquet) => cast(array, &DataType::Binary).map_err(unwritable),
     }
 }
 
-fn fixed(array: &ArrayRef, format: RowFormat) -> Result<ArrayRef> {
+fn fixed(array: &ArrayRef, format: Form) -> Result<ArrayRef> {
     match format {
-        RowFormat::Arrow => cast(array, &DataType::Binary).map_err(unwritable),
-        RowFormat::Protobuf => {
+        Form::Arrow | Form::Parquet => cast(array, &DataType::Binary).map_err(unwritable),
+        Form::Protobuf | Form::Avro => {
             let mut views = BinaryViewBuilder::with_capacity(array.len());
             views.extend(array.as_fixed_size_binary().iter());
             Ok(Arc::new(views.finish()))

@@ -578,7 +578,12 @@ fn marks_that_do_not_fit() {
     let given = vec![ArrowField::new("c", DataType::Utf8, true)];
     let planned = |field: Field| {
         let schema = Schema::new(given.clone());
-        plan::columns(&schema, &table(vec![field]), RowFormat::Arrow, &geography)
+        plan::columns(
+            &schema,
+            &table(vec![field]),
+            RowFormat::Arrow.into(),
+            &geography,
+        )
     };
     assert!(planned(nullable("c", FieldType::Geography)).is_ok());
     assert!(planned(nullable("c", FieldType::String)).is_err());
