@@ -176,7 +176,12 @@ impl LocalBigQuery {
                 &stop,
             ),
             spawn_grpc(grpc, &service, &stop),
-            spawn_http("storage", storage, gcs::app(&service), &stop),
+            spawn_http(
+                "storage",
+                storage,
+                HttpFaults::of_storage(Arc::clone(&service), gcs::app(&service)),
+                &stop,
+            ),
             spawn_upkeep(&service, &stop),
         ];
         Ok(Self {

@@ -1,4 +1,5 @@
-//! Faults of REST calls: a service in front of the REST application.
+//! Faults of HTTP calls: a service in front of the REST application, and of that of
+//! Cloud Storage.
 
 use std::convert::Infallible;
 use std::pin::Pin;
@@ -23,17 +24,39 @@ use crate::store::TableRef;
 /// Bodies above this are not looked into for a table, and not sent twice.
 const MAX_BODY_BYTES: usize = 64 << 20;
 
-/// The REST application behind the rules in force, and `/_local/faults`.
+/// An application behind the rules in force; that of BigQuery with
+/// `/_local/faults`.
 #[derive(Debug, Clone)]
 pub(crate) struct HttpFaults<S> {
     service: Arc<Service>,
+    api: Api,
     inner: S,
+}
+
+/// Whose calls an application answers.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Api {
+    BigQuery,
+    Storage,
 }
 
 impl<S> HttpFaults<S> {
     /// Puts the rules of `service` in front of `inner`.
     pub(crate) fn new(service: Arc<Service>, inner: S) -> Self {
-        Self { service, inner }
+        Self {
+            service,
+            api: Api::BigQuery,
+            inner,
+        }
+    }
+
+    /// The same for an application that is Cloud Storage.
+    pub(crate) fn of_storage(service: Arc<Service>, inner: S) -> Self {
+        Self {
+            service,
+            api: Api::Storage,
+            inner,
+        }
     }
 }
 
@@ -55,18 +78,20 @@ where
         let fresh = self.inner.clone();
         let mut inner = std::mem::replace(&mut self.inner, fresh);
         let service = Arc::clone(&self.service);
-        if control::is_for(request.uri().path()) {
+        let api = self.api;
+        if api == Api::BigQuery && control::is_for(request.uri().path()) {
             return Box::pin(async move { Ok(control::answer(&service.faults, request).await) });
         }
         if !service.faults.is_armed() {
             return Box::pin(inner.call(request));
         }
-        Box::pin(run(service, inner, request))
+        Box::pin(run(service, api, inner, request))
     }
 }
 
 async fn run<S>(
     service: Arc<Service>,
+    api: Api,
     mut inner: S,
     request: Request,
 ) -> Result<Response, Infallible>
@@ -84,14 +109,19 @@ where
         .get("x-http-method-override")
         .and_then(|v| v.to_str().ok()?.parse().ok())
         .unwrap_or_else(|| parts.method.clone());
-    let Some((name, mut table)) = method::of_request(&meant, parts.uri.path()) else {
+    let path = parts.uri.path();
+    let found = match api {
+        Api::BigQuery => method::of_request(&meant, path),
+        Api::Storage => method::of_storage_request(&meant, path).map(|name| (name, None)),
+    };
+    let Some((name, mut table)) = found else {
         return inner.call(Request::from_parts(parts, body)).await;
     };
     let bytes = match axum::body::to_bytes(body, MAX_BODY_BYTES).await {
         Ok(bytes) => bytes,
         Err(e) => return Ok(error(413, "requestTooLarge", &e.to_string())),
     };
-    if table.is_none() {
+    if table.is_none() && api == Api::BigQuery {
         table = table_in(&bytes);
     }
     let decision = service.faults.decide(name, table.as_ref());

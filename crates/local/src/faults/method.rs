@@ -5,7 +5,7 @@ use http::Method;
 use crate::store::TableRef;
 
 /// RPCs and REST methods.
-pub(super) const ALL: [&str; 35] = [
+pub(super) const ALL: [&str; 39] = [
     "CreateReadSession",
     "ReadRows",
     "SplitReadStream",
@@ -41,6 +41,10 @@ pub(super) const ALL: [&str; 35] = [
     "jobs.getQueryResults",
     "datasets.undelete",
     "discovery.get",
+    "objects.list",
+    "objects.get",
+    "objects.insert",
+    "objects.delete",
 ];
 
 /// Whether a method is one of the Storage API.
@@ -116,6 +120,31 @@ pub(super) fn of_request(method: &Method, path: &str) -> Option<(&'static str, O
         ["projects", _, "queries", _] => ("jobs.getQueryResults", None),
         _ => return None,
     })
+}
+
+/// What a request to Cloud Storage does with an object, in either API. Parts of an
+/// upload in several requests are calls of `objects.insert`.
+pub(super) fn of_storage_request(method: &Method, path: &str) -> Option<&'static str> {
+    let upload = path.starts_with("/upload/") || path.starts_with("/resumable/upload/");
+    let parts: Vec<&str> = path.trim_start_matches('/').split('/').collect();
+    let object = match parts[..] {
+        ["storage" | "download", "v1", ..] | ["download", "storage", "v1", ..] => {
+            let at = parts.iter().position(|part| *part == "o")?;
+            parts.len() > at + 1
+        }
+        _ if upload => true,
+        ["v1" | "_local" | "batch", ..] => return None,
+        // Both levels of the XML API: a bucket, and an object in it.
+        [_, ref object @ ..] => object.iter().any(|part| !part.is_empty()),
+        [] => return None,
+    };
+    match (method, object) {
+        (&Method::GET, false) => Some("objects.list"),
+        (&Method::GET | &Method::HEAD, true) => Some("objects.get"),
+        (&Method::PUT | &Method::POST, true) => Some("objects.insert"),
+        (&Method::DELETE, true) => Some("objects.delete"),
+        _ => None,
+    }
 }
 
 fn percent(part: &str) -> Option<String> {
@@ -206,5 +235,36 @@ mod tests {
             assert!(ALL.contains(&found));
         }
         assert_eq!(of_request(&Method::GET, "/storage/v1/b"), None);
+    }
+
+    #[test]
+    fn requests_to_cloud_storage_have_methods() {
+        for (verb, path, method) in [
+            (Method::PUT, "/bucket/a%2Fb", Some("objects.insert")),
+            (Method::POST, "/bucket/a/b", Some("objects.insert")),
+            (Method::HEAD, "/bucket/a", Some("objects.get")),
+            (Method::GET, "/bucket/a", Some("objects.get")),
+            (Method::DELETE, "/bucket/a", Some("objects.delete")),
+            (Method::GET, "/bucket", Some("objects.list")),
+            (Method::GET, "/bucket/", Some("objects.list")),
+            (Method::PUT, "/bucket", None),
+            (Method::GET, "/storage/v1/b/bucket/o", Some("objects.list")),
+            (Method::GET, "/storage/v1/b/bucket/o/a", Some("objects.get")),
+            (
+                Method::DELETE,
+                "/storage/v1/b/bucket/o/a",
+                Some("objects.delete"),
+            ),
+            (
+                Method::POST,
+                "/upload/storage/v1/b/bucket/o",
+                Some("objects.insert"),
+            ),
+            (Method::POST, "/storage/v1/b", None),
+            (Method::POST, "/v1/projects/p/topics/t:publish", None),
+        ] {
+            assert_eq!(of_storage_request(&verb, path), method, "{verb} {path}");
+            assert!(method.is_none_or(|method| ALL.contains(&method)));
+        }
     }
 }
