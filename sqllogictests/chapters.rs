@@ -66,6 +66,8 @@ pub fn all() -> std::io::Result<Vec<Chapter>> {
 /// Before a chapter with a file of the same name that ends in `.sql`, the server runs
 /// the statements in it, in its own dialect: they make what the chapter writes to.
 ///
+/// Every chapter has an empty bucket `staging` of Cloud Storage.
+///
 /// In a chapter, after `control substitution on`, `${REST}` and `${GRPC}` are the
 /// server's endpoints, `${DATA}` is the folder of the example files, and
 /// `${__TEST_DIR__}` is an empty folder of the chapter's own.
@@ -82,6 +84,7 @@ pub async fn run(
     if setup.exists() {
         prepare(server, &std::fs::read_to_string(setup)?).await?;
     }
+    create_bucket(server).await?;
     let options = dfbq::server::of_server(server)?;
     let mut runner = Runner::new(|| {
         let options = options.clone();
@@ -125,6 +128,24 @@ pub async fn run(
     }
     runner.shutdown_async().await;
     Ok(())
+}
+
+/// Makes the bucket that chapters stage files in, unless it exists.
+async fn create_bucket(server: &LocalBigQuery) -> Result<(), Box<dyn std::error::Error>> {
+    let url = format!(
+        "{}/storage/v1/b?project={}",
+        server.storage_endpoint(),
+        dfbq::demo::PROJECT
+    );
+    let request = reqwest::Client::new()
+        .post(url)
+        .header("content-type", "application/json")
+        .body(serde_json::json!({"name": "staging"}).to_string());
+    let answer = request.send().await?;
+    match answer.status().as_u16() {
+        200 | 409 => Ok(()),
+        _ => Err(format!("the bucket could not be made: {}", answer.text().await?).into()),
+    }
 }
 
 /// Has the server run statements.

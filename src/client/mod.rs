@@ -2,7 +2,7 @@
 //!
 //! [`Client`] is the whole of it. [`rest`] talks to the REST interface,
 //! [`read`] to the Storage Read API, [`write`] to the Storage Write API, [`retry`]
-//! decides what is tried again.
+//! decides what is tried again; [`staging`] writes files for load jobs.
 //! Nothing here knows DataFusion.
 
 pub(crate) mod background;
@@ -12,28 +12,33 @@ pub(crate) mod pubsub;
 pub mod read;
 pub mod rest;
 pub mod retry;
+pub mod staging;
 pub mod write;
 
 pub use background::finish_background_work;
 
 use std::fmt;
 use std::sync::Arc;
+use std::time::Duration;
 
 use chrono::{DateTime, Utc};
 use futures::stream::BoxStream;
 
 use crate::auth::Credentials;
 use crate::error::Result;
-use crate::options::{ConnectionOptions, CredentialsOptions, StreamOptions};
+use crate::options::{ConnectionOptions, CredentialsOptions, StagingPath, StreamOptions};
 use crate::types::{DatasetRef, TableRef};
 use read::Connections;
 use read::session::{ReadSession, ReadSessionRequest};
 use read::stream::{ReadStreamOptions, StreamBatch};
 use rest::Transport;
+use rest::bulk_jobs::{BulkJob, BulkRequest};
 use rest::job_model::{DryRun, Job, JobRef, JobState, ResultPage};
 use rest::jobs::{Inserted, QueryParameters, QueryRequest};
 use rest::model::{DatasetListItem, Table, TableListItem};
-use retry::{Clock, SystemClock};
+use rest::temporary::{KnownRows, TableDefinition};
+use retry::{Backoff, Clock, Pace, SystemClock};
+use staging::Staging;
 use write::append::{AppendStream, AppendTarget, Denied};
 use write::streams::{CreatedStream, Flushed, StreamKind};
 use write::{Access, WriteCounters};
@@ -230,6 +235,111 @@ impl Client {
     /// [`crate::error::ErrorKind::NotFound`] when it does not exist.
     pub async fn expire_table(&self, table: &TableRef, expires: DateTime<Utc>) -> Result<()> {
         self.0.rest.expire_table(table, expires).await
+    }
+
+    /// Inserts a load, copy or writing query job, or finds the job that has its id
+    /// already: in a project and region an id is used once.
+    ///
+    /// # Errors
+    /// [`crate::error::ErrorKind::FailedPrecondition`] when the id is of a job that
+    /// does something else; whatever makes the service refuse the job. A job that ran
+    /// and failed is no error here.
+    pub async fn insert_bulk(&self, request: &BulkRequest) -> Result<BulkJob> {
+        self.0.rest.insert_bulk(request).await
+    }
+
+    /// Waits until a job is done, looking at it after `first_wait` and then less and
+    /// less often up to `longest_wait`. A job that failed is no error here.
+    ///
+    /// # Errors
+    /// Whatever keeps the service from answering, again and again.
+    pub async fn wait_for_bulk(
+        &self,
+        job: BulkJob,
+        first_wait: Duration,
+        longest_wait: Duration,
+    ) -> Result<BulkJob> {
+        self.0
+            .rest
+            .wait_for_bulk(job, first_wait, longest_wait)
+            .await
+    }
+
+    /// The load, copy or query job of this id; `None` when there is none.
+    ///
+    /// # Errors
+    /// Whatever keeps the service from answering.
+    pub async fn find_bulk(&self, job: &JobRef) -> Result<Option<BulkJob>> {
+        self.0.rest.find_bulk(job).await
+    }
+
+    /// What a table says of itself, freshly asked.
+    ///
+    /// # Errors
+    /// As [`get_table`](Self::get_table).
+    pub async fn table_definition(&self, table: &TableRef) -> Result<TableDefinition> {
+        self.0.rest.table_definition(table).await
+    }
+
+    /// Makes an empty table with the columns, partitioning, clustering and
+    /// constraints of another, which the service deletes at `expires`; one that
+    /// exists stays as it is.
+    ///
+    /// # Errors
+    /// [`crate::error::ErrorKind::NotFound`] when its dataset does not exist.
+    pub async fn create_temporary(
+        &self,
+        table: &TableRef,
+        like: &TableDefinition,
+        expires: DateTime<Utc>,
+    ) -> Result<()> {
+        self.0.rest.create_temporary(table, like, expires).await
+    }
+
+    /// How many rows a table is known to have.
+    ///
+    /// # Errors
+    /// Whatever keeps the service from answering; that there is no such table is an
+    /// answer.
+    pub async fn known_rows(&self, table: &TableRef) -> Result<KnownRows> {
+        self.0.rest.known_rows(table).await
+    }
+
+    /// Deletes a table, if it exists.
+    ///
+    /// # Errors
+    /// [`crate::error::ErrorKind::PermissionDenied`] when the identity may not, and
+    /// whatever keeps the service from answering.
+    pub async fn delete_table(&self, table: &TableRef) -> Result<()> {
+        self.0.rest.delete_table(table).await
+    }
+
+    /// Decides when work whose job failed for a reason of the service's own is tried
+    /// under another id.
+    pub fn job_backoff(&self) -> Backoff {
+        let policy = endpoint::request_policy(&self.0.options.rest_endpoint);
+        Backoff::new(policy, Arc::clone(&self.0.clock))
+    }
+
+    /// Decides how long to wait between looks at something that takes its time.
+    pub fn pace(&self, first: Duration, longest: Duration) -> Pace {
+        Pace::new(first, longest, Arc::clone(&self.0.clock))
+    }
+
+    /// Files below a place in Cloud Storage. Nothing is sent yet.
+    ///
+    /// # Errors
+    /// [`crate::error::ErrorKind::Internal`] when no client can be set up on this
+    /// machine.
+    pub fn staging(&self, path: &StagingPath) -> Result<Staging> {
+        let inner = &self.0;
+        Staging::new(
+            path,
+            &inner.options.storage_endpoint,
+            &inner.credentials,
+            inner.options.billing_project.as_deref(),
+            Arc::clone(&inner.clock),
+        )
     }
 
     /// Opens a read session: a snapshot of the table, cut into streams.

@@ -160,6 +160,34 @@ impl Backoff {
     }
 }
 
+/// Decides how long to wait before something that takes its time is looked at
+/// again: twice as long from look to look, up to a bound, a quarter more or less.
+#[derive(Debug)]
+pub struct Pace {
+    next: Duration,
+    longest: Duration,
+    clock: Arc<dyn Clock>,
+}
+
+impl Pace {
+    /// Before the first look.
+    pub fn new(first: Duration, longest: Duration, clock: Arc<dyn Clock>) -> Self {
+        Pace {
+            next: first.min(longest),
+            longest,
+            clock,
+        }
+    }
+
+    /// Waits for the time of the next look.
+    pub async fn wait(&mut self) {
+        let chance = self.clock.chance().clamp(0.0, 1.0);
+        let delay = self.next.mul_f64(0.75 + 0.5 * chance);
+        self.next = self.next.saturating_mul(2).min(self.longest);
+        self.clock.sleep(delay).await;
+    }
+}
+
 /// Repeats `attempt` until it succeeds or its error is final.
 ///
 /// # Errors
@@ -270,6 +298,17 @@ pub(crate) mod tests {
             fail_always(policy, &clock).await;
             assert_eq!(clock.waits(), [Duration::from_millis(milliseconds)]);
         }
+    }
+
+    #[tokio::test]
+    async fn looks_are_further_and_further_apart() {
+        let clock = FakeClock::new(0.5);
+        let (first, longest) = (Duration::from_secs(1), Duration::from_secs(5));
+        let mut pace = Pace::new(first, longest, Arc::clone(&clock) as _);
+        for _ in 0..5 {
+            pace.wait().await;
+        }
+        assert_eq!(clock.waits(), [1, 2, 4, 5, 5].map(Duration::from_secs));
     }
 
     #[tokio::test]

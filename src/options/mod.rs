@@ -7,6 +7,7 @@
 
 mod endpoint;
 mod failure;
+mod file_loads;
 mod raw;
 pub mod registry;
 mod resolved;
@@ -20,6 +21,9 @@ mod values;
 
 pub use endpoint::EndpointUrl;
 pub use failure::{DeadLetterTarget, FailureOptions, FailurePolicy, Outstanding};
+pub use file_loads::{
+    FileLoadOptions, LoadDisposition, StagedFiles, StagingCompression, StagingFormat, StagingPath,
+};
 pub use raw::RawOptions;
 pub use resolved::{
     Compression, ConnectionOptions, CredentialsOptions, CredentialsSource, Executables, Options,
@@ -28,7 +32,7 @@ pub use resolved::{
 pub use set::BigQueryOptions;
 pub use sink::{
     AppendFormat, ConnectionCounts, CreateDisposition, DestinationOptions, MissingValue,
-    PropagationOptions, RunOptions, SchemaUpdateOptions, SinkOptions, WriteMethod,
+    PropagationOptions, RunOptions, SchemaUpdateOptions, SinkOptions, WriteEffect, WriteMethod,
 };
 pub use stream::{MAX_APPEND_REQUEST_BYTES, StreamOptions};
 pub use table_create::{NewPartitioning, PartitionUnit, TableCreateOptions};

@@ -180,7 +180,7 @@ const PLANNED: &[(&str, &str)] = &[
         "sink.default_stream.flush_interval",
         "writing unbounded plans",
     ),
-    ("sink.file_loads", "the write method file_loads"),
+    ("sink.file_loads.schema_reconcile", "changing tables"),
     ("sink.cdc", "change data capture"),
 ];
 
@@ -301,8 +301,8 @@ options! {
     }
     STORAGE_ENDPOINT = "storage_endpoint" {
         "https://storage.googleapis.com", ValueForm::Address, Session,
-        Stage::Planned("loading staged files"), Shown,
-        "address of Cloud Storage"
+        Stage::Ready, Shown,
+        "address of Cloud Storage, where sink.write_method file_loads stages its files"
     }
     ALLOW_PLAINTEXT = "allow_plaintext" {
         "false", ValueForm::Switch, Session, Stage::Ready, Shown,
@@ -432,12 +432,72 @@ options! {
         ]),
         Session, Stage::Ready, Shown,
         "how INSERT writes: to the default stream, to buffered streams, to pending streams, or by load \
-         jobs; this version refuses file_loads"
+         jobs from files in Cloud Storage"
     }
     SINK_FORMAT = "sink.format" {
         "auto", ValueForm::Choice(&["auto", "arrow", "proto"]), Session, Stage::Ready, Shown,
         "how rows are encoded for the Storage Write API; auto takes proto, which can hold every \
          column"
+    }
+    SINK_PARTITION = "sink.partition" {
+        "none", ValueForm::Text, Table, Stage::Ready, Shown,
+        "the table's one partition that is written, as 20260101 for a day, 202601 for a month or \
+         2026010100 for an hour; LOCATION 'project.dataset.table$20260101' says it too"
+    }
+    SINK_STAGING_PATH = "sink.file_loads.staging_path" {
+        "none", ValueForm::Text, Session, Stage::Ready, Shown,
+        "where file_loads stages files, as gs://bucket/prefix; the bucket lies where the table's \
+         dataset does"
+    }
+    SINK_WRITE_DISPOSITION = "sink.file_loads.write_disposition" {
+        "write_append",
+        ValueForm::Choice(&[
+            "write_append", "write_truncate", "write_truncate_data", "write_empty",
+        ]),
+        Session, Stage::Ready, Shown,
+        "what a commit by file_loads does with the rows that the table has: it adds to them, replaces \
+         them (write_truncate takes schema and constraints from the load, write_truncate_data keeps \
+         the table's), or fails when there are any (write_empty)"
+    }
+    SINK_STAGING_FORMAT = "sink.file_loads.staging_format" {
+        "avro", ValueForm::Choice(&["avro", "parquet"]), Session, Stage::Ready, Shown,
+        "format of staged files; a JSON column makes it avro"
+    }
+    SINK_STAGING_COMPRESSION = "sink.file_loads.compression" {
+        "zstd",
+        ValueForm::Choice(&["none", "snappy", "deflate", "gzip", "lz4_raw", "zstd"]),
+        Session, Stage::Ready, Shown,
+        "compression of staged files; deflate is avro's alone, gzip and lz4_raw are parquet's"
+    }
+    SINK_MAX_STAGING_FILE_BYTES = "sink.file_loads.max_staging_file_bytes" {
+        "16 MiB", ValueForm::Size, Session, Stage::Ready, Shown,
+        "a staged file of about this size is finished and the next begun"
+    }
+    SINK_TEMP_DATASET = "sink.file_loads.temp_dataset" {
+        "none", ValueForm::Text, Session, Stage::Ready, Shown,
+        "dataset (or project.dataset), in the region of the table's, for the temporary tables of \
+         commits that one job cannot do; the table's dataset if not said"
+    }
+    SINK_MIN_CHECKPOINT_INTERVAL = "sink.file_loads.min_checkpoint_interval" {
+        "2 min", ValueForm::Duration, Session, Stage::Ready, Shown,
+        "sink.checkpoint_interval may not be shorter under file_loads, because a table takes 1,500 \
+         load jobs in a day; below 5 min it is logged"
+    }
+    SINK_LOAD_POLL_INITIAL_BACKOFF = "sink.file_loads.load_job_poll.initial_backoff" {
+        "1 s", ValueForm::Duration, Session, Stage::Ready, Shown,
+        "wait before a job that runs is looked at again; it doubles from look to look"
+    }
+    SINK_LOAD_POLL_MAX_BACKOFF = "sink.file_loads.load_job_poll.max_backoff" {
+        "30 s", ValueForm::Duration, Session, Stage::Ready, Shown,
+        "greatest of these waits; a job is waited for until it is done"
+    }
+    SINK_MAX_CONCURRENT_FINALIZATIONS = "sink.file_loads.max_concurrent_finalizations" {
+        "1", ValueForm::Count { min: 1, max: 8 }, Session, Stage::Ready, Shown,
+        "files of one writer that are finished and uploaded at the same time"
+    }
+    SINK_KEEP_STAGED_FILES = "sink.file_loads.keep_staged_files" {
+        "false", ValueForm::Switch, Session, Stage::Ready, Shown,
+        "keep staged files after a commit; those of a failed commit always stay"
     }
     SINK_MISSING_VALUE = "sink.missing_value" {
         "null", ValueForm::Choice(&["null", "default"]), Session, Stage::Ready, Shown,

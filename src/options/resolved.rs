@@ -261,7 +261,11 @@ impl Options {
             }
         }
         Ok(Options {
-            connection: connection(raw)?,
+            connection: {
+                let connection = connection(raw)?;
+                check_staging(raw, &connection)?;
+                connection
+            },
             table: TableOptions {
                 project: text(raw, &registry::PROJECT),
                 dataset: text(raw, &registry::DATASET),
@@ -418,6 +422,24 @@ fn connection(raw: &RawOptions) -> Result<ConnectionOptions> {
         credentials,
         trace_id,
     })
+}
+
+/// Staging with a local BigQuery needs a local Cloud Storage: the service's own would
+/// be asked without credentials.
+fn check_staging(raw: &RawOptions, connection: &ConnectionOptions) -> Result<()> {
+    let staged = lower(raw, &registry::SINK_WRITE_METHOD).as_deref() == Some("file_loads");
+    if !staged || connection.rest_endpoint.is_local() == connection.storage_endpoint.is_local() {
+        return Ok(());
+    }
+    Err(Error::configuration(format!(
+        "option '{}' set to 'file_loads' needs '{}' and '{}' to be of one place, and they are {} \
+         and {}",
+        registry::SINK_WRITE_METHOD.name,
+        registry::REST_ENDPOINT.name,
+        registry::STORAGE_ENDPOINT.name,
+        connection.rest_endpoint,
+        connection.storage_endpoint
+    )))
 }
 
 /// The identity, checked against where it would be sent.

@@ -1,5 +1,7 @@
 use super::*;
-use crate::options::WriteMethod;
+use crate::options::{
+    FileLoadOptions, LoadDisposition, StagedFiles, StagingCompression, StagingFormat, WriteMethod,
+};
 
 fn resolve(pairs: &[(&str, &str)]) -> Result<Options> {
     Options::resolve(&RawOptions::from_pairs(pairs.iter().copied())?)
@@ -68,11 +70,29 @@ fn documented_defaults_are_the_ones_in_effect() {
         .filter(|row| row.name.starts_with("sink.") && row.default != "none")
         .map(|row| (row.name, row.default))
         .collect();
+    let (loads, said): (Vec<_>, Vec<_>) = said
+        .into_iter()
+        .partition(|(name, _)| name.starts_with("sink.file_loads."));
     assert!(said.len() > 10);
     // As defaults of a session, which may be about other methods than the selected.
     let said = RawOptions::from_pairs(said).unwrap();
     let options = Options::resolve_over(&RawOptions::new(), &said).unwrap();
     assert_eq!(options.sink, SinkOptions::default());
+
+    assert!(loads.len() > 7);
+    let staging_path = "gs://bucket/prefix";
+    let mut said = loads;
+    said.push(("sink.write_method", "file_loads"));
+    said.push(("sink.file_loads.staging_path", staging_path));
+    let expected = SinkOptions {
+        write_method: WriteMethod::FileLoads,
+        file_loads: FileLoadOptions {
+            staging_path: Some(staging_path.parse().unwrap()),
+            ..FileLoadOptions::default()
+        },
+        ..SinkOptions::default()
+    };
+    assert_eq!(resolve(&said).unwrap().sink, expected);
 }
 
 #[test]
@@ -144,7 +164,17 @@ fn what_is_said_of_writing_is_checked() {
         (
             "sink.write_method",
             "file_loads",
-            "storage_api_at_least_once",
+            "sink.file_loads.staging_path",
+        ),
+        (
+            "sink.file_loads.staging_path",
+            "gs://bucket/prefix",
+            "sink.write_method",
+        ),
+        (
+            "sink.file_loads.keep_staged_files",
+            "true",
+            "sink.write_method",
         ),
         (
             "sink.failure.policy",
@@ -291,9 +321,97 @@ fn every_value_arrives() {
 #[test]
 fn what_is_planned_is_refused_rather_than_ignored() {
     refused(
-        &[("storage_endpoint", "http://127.0.0.1:1")],
-        &["'storage_endpoint'", "staged files"],
+        &[("sink.file_loads.schema_reconcile.max_attempts", "3")],
+        &[
+            "'sink.file_loads.schema_reconcile.max_attempts'",
+            "changing",
+        ],
     );
+}
+
+#[test]
+fn what_is_said_of_load_jobs_is_checked() {
+    let loads = ("sink.write_method", "file_loads");
+    let staging = ("sink.file_loads.staging_path", "gs://bucket/prefix");
+    for (said, parts) in [
+        (
+            ("sink.file_loads.staging_path", "s3://bucket/prefix"),
+            &["gs://bucket/prefix"][..],
+        ),
+        (
+            ("sink.file_loads.compression", "gzip"),
+            &["'sink.file_loads.compression' 'gzip'", "'avro'"],
+        ),
+        (
+            ("sink.file_loads.max_staging_file_bytes", "2 GiB"),
+            &["1 GiB"],
+        ),
+        (("sink.format", "arrow"), &["'sink.format'", "'file_loads'"]),
+        (
+            ("sink.default_stream.append_timeout", "1 s"),
+            &["append_timeout", "'file_loads'"],
+        ),
+        (
+            ("rest_endpoint", "http://127.0.0.1:1"),
+            &["'storage_endpoint'", "https://storage.googleapis.com"],
+        ),
+    ] {
+        refused(&[staging, loads, said], parts);
+    }
+    refused(
+        &[
+            loads,
+            staging,
+            ("sink.file_loads.staging_format", "parquet"),
+            ("sink.file_loads.compression", "deflate"),
+        ],
+        &["'deflate'", "'parquet'"],
+    );
+    let options = resolve(&[
+        loads,
+        staging,
+        ("sink.file_loads.write_disposition", "WRITE_TRUNCATE_DATA"),
+        ("sink.file_loads.staging_format", "parquet"),
+        ("sink.file_loads.compression", "lz4_raw"),
+        ("sink.file_loads.max_staging_file_bytes", "2 MiB"),
+        ("sink.file_loads.temp_dataset", "scratch"),
+        ("sink.file_loads.min_checkpoint_interval", "10 min"),
+        ("sink.file_loads.load_job_poll.initial_backoff", "5 ms"),
+        ("sink.file_loads.load_job_poll.max_backoff", "7 s"),
+        ("sink.file_loads.max_concurrent_finalizations", "4"),
+        ("sink.file_loads.keep_staged_files", "true"),
+    ])
+    .unwrap();
+    assert_eq!(
+        options.sink.file_loads,
+        FileLoadOptions {
+            staging_path: Some("gs://bucket/prefix".parse().unwrap()),
+            write_disposition: LoadDisposition::TruncateData,
+            staging_format: StagingFormat::Parquet,
+            compression: StagingCompression::Lz4Raw,
+            max_staging_file_bytes: 2 << 20,
+            temp_dataset: Some("scratch".to_string()),
+            min_checkpoint_interval: Duration::from_secs(600),
+            poll_initial_backoff: Duration::from_millis(5),
+            poll_max_backoff: Duration::from_secs(7),
+            max_concurrent_finalizations: 4,
+            staged_files: StagedFiles::Kept,
+        }
+    );
+}
+
+#[test]
+fn a_session_may_say_of_load_jobs_what_a_table_does_not_use() {
+    let said = |pairs: &[(&str, &str)]| RawOptions::from_pairs(pairs.iter().copied()).unwrap();
+    let session = said(&[("sink.file_loads.staging_path", "gs://bucket/prefix")]);
+    let options = Options::resolve_over(&said(&[]), &session).unwrap();
+    assert_eq!(
+        options.sink.write_method,
+        WriteMethod::StorageApiAtLeastOnce
+    );
+    let table = said(&[("sink.write_method", "file_loads")]);
+    let options = Options::resolve_over(&table, &session).unwrap();
+    assert_eq!(options.sink.write_method, WriteMethod::FileLoads);
 }
 
 #[test]

@@ -139,9 +139,9 @@ mod tests {
             ("bigquery.scan.idle_timeout", "soon", "'soon'"),
             ("bigquery.table", "t", "OPTIONS"),
             (
-                "bigquery.storage_endpoint",
-                "http://127.0.0.1:1",
-                "staged files",
+                "bigquery.sink.file_loads.schema_reconcile.max_attempts",
+                "3",
+                "changing tables",
             ),
         ] {
             let error = config.set(key, value).unwrap_err();

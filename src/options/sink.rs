@@ -3,11 +3,12 @@
 use std::time::Duration;
 
 use super::failure::{FailureOptions, failure};
+use super::file_loads::{self, FileLoadOptions, LoadDisposition};
 use super::raw::RawOptions;
 use super::registry::{self, OptionRow};
 use super::resolved::{count, duration, is_on, lower};
 use super::stream::StreamOptions;
-use super::stream_rows::{self, StreamRows};
+use super::stream_rows;
 use super::table_create::{TableCreateOptions, table_create};
 use super::values;
 use crate::error::{Error, Result};
@@ -49,6 +50,48 @@ pub struct SinkOptions {
     pub buffered_stream: StreamOptions,
     /// Of pending streams.
     pub pending_stream: StreamOptions,
+    /// Of load jobs from staged files.
+    pub file_loads: FileLoadOptions,
+    /// The partition that is written; all of the table without it.
+    pub partition: Option<String>,
+    /// What a commit does with the rows that the table has.
+    pub effect: WriteEffect,
+    /// Labels of jobs that write.
+    pub job_labels: Vec<(String, String)>,
+}
+
+impl SinkOptions {
+    /// Whether a commit replaces rows, even where there are no new ones.
+    pub fn replaces(&self) -> bool {
+        self.effect == WriteEffect::Replace
+            || (self.write_method == WriteMethod::FileLoads
+                && self.file_loads.write_disposition.replaces())
+    }
+
+    /// What load jobs do with the rows that the table has.
+    ///
+    /// # Errors
+    /// INSERT OVERWRITE of a table that has to be empty.
+    pub fn load_disposition(&self) -> Result<LoadDisposition> {
+        match (self.effect, self.file_loads.write_disposition) {
+            (WriteEffect::Replace, LoadDisposition::Empty) => Err(Error::configuration(
+                "INSERT OVERWRITE and option 'sink.file_loads.write_disposition' 'write_empty' \
+                 cannot go together: one replaces rows, and the other wants none to be there",
+            )),
+            (WriteEffect::Replace, LoadDisposition::Append) => Ok(LoadDisposition::TruncateData),
+            (_, said) => Ok(said),
+        }
+    }
+}
+
+/// What a commit does with the rows that the table has.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
+pub enum WriteEffect {
+    /// They stay, unless [`FileLoadOptions::write_disposition`] says otherwise.
+    #[default]
+    Add,
+    /// They are replaced, all at once; schema and constraints stay.
+    Replace,
 }
 
 /// How many connections a statement has to default streams.
@@ -117,13 +160,17 @@ pub enum WriteMethod {
     /// Appends to pending streams: the rows of a commit are visible at once, all or
     /// none of them.
     StorageApiAtomic,
+    /// Files are staged in Cloud Storage and loaded by jobs: rows are visible at the
+    /// commit, all at once, and exactly once.
+    FileLoads,
 }
 
 impl WriteMethod {
-    const ALL: [WriteMethod; 3] = [
+    const ALL: [WriteMethod; 4] = [
         WriteMethod::StorageApiAtLeastOnce,
         WriteMethod::StorageApiExactlyOnce,
         WriteMethod::StorageApiAtomic,
+        WriteMethod::FileLoads,
     ];
 
     /// The value of `sink.write_method`.
@@ -132,15 +179,24 @@ impl WriteMethod {
             WriteMethod::StorageApiAtLeastOnce => "storage_api_at_least_once",
             WriteMethod::StorageApiExactlyOnce => "storage_api_exactly_once",
             WriteMethod::StorageApiAtomic => "storage_api_atomic",
+            WriteMethod::FileLoads => "file_loads",
         }
     }
 
-    /// The options of its streams.
-    fn stream_rows(self) -> &'static StreamRows {
+    /// The options that are about no other method.
+    fn rows(self) -> Vec<&'static OptionRow> {
         match self {
-            WriteMethod::StorageApiAtLeastOnce => &stream_rows::DEFAULT_STREAM,
-            WriteMethod::StorageApiExactlyOnce => &stream_rows::BUFFERED_STREAM,
-            WriteMethod::StorageApiAtomic => &stream_rows::PENDING_STREAM,
+            WriteMethod::StorageApiAtLeastOnce => {
+                let mut rows = stream_rows::DEFAULT_STREAM.all().to_vec();
+                rows.extend([
+                    &registry::SINK_MIN_CONNECTIONS,
+                    &registry::SINK_MAX_CONNECTIONS,
+                ]);
+                rows
+            }
+            WriteMethod::StorageApiExactlyOnce => stream_rows::BUFFERED_STREAM.all().to_vec(),
+            WriteMethod::StorageApiAtomic => stream_rows::PENDING_STREAM.all().to_vec(),
+            WriteMethod::FileLoads => file_loads::ROWS.to_vec(),
         }
     }
 }
@@ -235,23 +291,26 @@ impl Default for DestinationOptions {
 /// # Errors
 /// A value out of range, or one that this version does not act on.
 pub(super) fn sink(raw: &RawOptions) -> Result<SinkOptions> {
-    let not_yet = |row: &OptionRow, value: &str, instead: &str| {
-        Error::configuration(format!(
-            "option '{}' cannot be '{value}' yet: this version does only '{instead}'",
-            row.name
-        ))
-    };
     check_routing(raw)?;
-    let write_method = match write_method(raw) {
-        Ok(method) => method,
-        Err(value) => {
-            let instead = WriteMethod::ALL.map(WriteMethod::name).join("', '");
-            return Err(not_yet(&registry::SINK_WRITE_METHOD, &value, &instead));
-        }
-    };
+    let write_method = write_method(raw);
+    let file_loads = file_loads::resolve(raw)?;
+    if write_method == WriteMethod::FileLoads && file_loads.staging_path.is_none() {
+        return Err(Error::configuration(format!(
+            "option '{}' set to 'file_loads' needs option '{}' beside it, as gs://bucket/prefix",
+            registry::SINK_WRITE_METHOD.name,
+            registry::SINK_STAGING_PATH.name
+        )));
+    }
     let create_disposition = create_disposition(raw)?;
     Ok(SinkOptions {
         write_method,
+        file_loads,
+        partition: partition(raw)?,
+        effect: WriteEffect::Add,
+        job_labels: raw
+            .get(&registry::JOB_LABELS)
+            .and_then(values::map)
+            .unwrap_or_default(),
         format: match lower(raw, &registry::SINK_FORMAT).as_deref() {
             Some("arrow") => AppendFormat::Arrow,
             Some("proto") => AppendFormat::Proto,
@@ -395,13 +454,26 @@ impl SinkOptions {
     }
 }
 
-/// The method that the options select; the value where this version lacks it.
-fn write_method(raw: &RawOptions) -> Result<WriteMethod, String> {
-    let Some(said) = lower(raw, &registry::SINK_WRITE_METHOD) else {
-        return Ok(WriteMethod::default());
+/// The id of a partition: digits of a time, or the start of an integer range.
+fn partition(raw: &RawOptions) -> Result<Option<String>> {
+    let row = &registry::SINK_PARTITION;
+    let Some(said) = raw.get(row) else {
+        return Ok(None);
     };
+    let digits = said.strip_prefix('-').unwrap_or(said);
+    let special = ["__NULL__", "__UNPARTITIONED__"].contains(&said);
+    if special || (!digits.is_empty() && digits.bytes().all(|b| b.is_ascii_digit())) {
+        return Ok(Some(said.to_string()));
+    }
+    Err(row.refused(said, "the id of a partition, such as 20260101"))
+}
+
+/// The method that the options select.
+fn write_method(raw: &RawOptions) -> WriteMethod {
+    let said = lower(raw, &registry::SINK_WRITE_METHOD);
     let mut all = WriteMethod::ALL.into_iter();
-    all.find(|method| method.name() == said).ok_or(said)
+    all.find(|method| said.as_deref() == Some(method.name()))
+        .unwrap_or_default()
 }
 
 /// Options about one write method that a table says of itself need that method.
@@ -409,27 +481,28 @@ fn write_method(raw: &RawOptions) -> Result<WriteMethod, String> {
 /// # Errors
 /// One that is about another method than `all` selects.
 pub(super) fn check_methods(own: &RawOptions, all: &RawOptions) -> Result<()> {
-    let selected = write_method(all).ok();
+    let selected = write_method(all);
+    if selected == WriteMethod::FileLoads && own.get(&registry::SINK_FORMAT).is_some() {
+        return Err(Error::configuration(format!(
+            "options '{}' and '{}' 'file_loads' cannot go together: files have '{}'",
+            registry::SINK_FORMAT.name,
+            registry::SINK_WRITE_METHOD.name,
+            registry::SINK_STAGING_FORMAT.name
+        )));
+    }
     for method in WriteMethod::ALL {
-        if Some(method) == selected {
+        if method == selected {
             continue;
         }
-        let mut rows = method.stream_rows().all().to_vec();
-        if method == WriteMethod::StorageApiAtLeastOnce {
-            rows.extend([
-                &registry::SINK_MIN_CONNECTIONS,
-                &registry::SINK_MAX_CONNECTIONS,
-            ]);
-        }
+        let rows = method.rows();
         if let Some(row) = rows.into_iter().find(|row| own.get(row).is_some()) {
-            let selected = all.get(&registry::SINK_WRITE_METHOD);
             return Err(Error::configuration(format!(
                 "option '{}' is about '{}' '{}', and the method is '{}': leave it out, or select \
                  that method",
                 row.name,
                 registry::SINK_WRITE_METHOD.name,
                 method.name(),
-                selected.unwrap_or(WriteMethod::default().name())
+                selected.name()
             )));
         }
     }

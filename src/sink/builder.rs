@@ -12,6 +12,7 @@ use super::destination::{
     Destinations, check_writable, new_columns, not_created, plan, wanted_changes,
 };
 use super::failure::FailureHandler;
+use super::load::LoadLimits;
 use super::protocol::{BigQuerySink, PlannedChange};
 use super::route::{DestinationResolver, Pattern, Route};
 use super::writer::SinkShared;
@@ -19,7 +20,9 @@ use crate::client::Client;
 use crate::client::rest::model::Table;
 use crate::client::write::append::Denied;
 use crate::error::{Error, ErrorKind, Result};
-use crate::options::{CreateDisposition, CredentialsOptions, SinkOptions};
+use crate::options::{
+    CreateDisposition, CredentialsOptions, SinkOptions, WriteEffect, WriteMethod,
+};
 use crate::types::{TableRef, evolve};
 
 /// Makes a [`BigQuerySink`].
@@ -31,6 +34,7 @@ pub struct BigQuerySinkBuilder {
     extra: Vec<ExtraField>,
     new_columns: Option<SchemaRef>,
     credentials: Option<CredentialsOptions>,
+    load_limits: LoadLimits,
 }
 
 /// Where rows go, unless a pattern says otherwise.
@@ -57,6 +61,7 @@ impl BigQuerySinkBuilder {
             extra: Vec::new(),
             new_columns: None,
             credentials: None,
+            load_limits: LoadLimits::default(),
         }
     }
 
@@ -71,6 +76,13 @@ impl BigQuerySinkBuilder {
     #[must_use]
     pub fn with_credentials(mut self, credentials: CredentialsOptions) -> Self {
         self.credentials = Some(credentials);
+        self
+    }
+
+    /// What the service allows of load jobs, where that is less than usual.
+    #[must_use]
+    pub fn with_load_limits(mut self, limits: LoadLimits) -> Self {
+        self.load_limits = limits;
         self
     }
 
@@ -161,6 +173,7 @@ impl BigQuerySinkBuilder {
     }
 
     fn build_planned(self, live: Option<Arc<Table>>, given: SchemaRef) -> Result<BigQuerySink> {
+        self.check_replaced()?;
         let dropped = &self.options.destination.drop_columns;
         let arrival = Arrival::new(given, self.extra.clone(), dropped)?;
         let route = self.route(&arrival)?;
@@ -223,12 +236,41 @@ impl BigQuerySinkBuilder {
                 schema: rows,
                 new_columns: columns,
                 destinations,
+                load_limits: self.load_limits,
             }),
             route: Arc::new(route),
             arrival: Arc::new(arrival),
             planned: destination,
             change,
         })
+    }
+
+    /// Rows of one table are replaced, or of one partition of it.
+    fn check_replaced(&self) -> Result<()> {
+        let one = self.only_table().is_some();
+        if !one && self.options.effect == WriteEffect::Replace {
+            return Err(Error::configuration(
+                "INSERT OVERWRITE replaces the rows of one table, and option 'sink.destination' or \
+                 a resolver names several: use INSERT INTO",
+            ));
+        }
+        let Some(partition) = &self.options.partition else {
+            return Ok(());
+        };
+        if !one {
+            return Err(Error::configuration(format!(
+                "option 'sink.partition' '{partition}' is of one table, and rows go to several"
+            )));
+        }
+        let adds = self.options.effect == WriteEffect::Add;
+        if adds && self.options.write_method != WriteMethod::FileLoads {
+            return Err(Error::configuration(format!(
+                "rows cannot be added to partition '{partition}' alone by sink.write_method '{}': \
+                 use file_loads, or INSERT OVERWRITE to replace its rows",
+                self.options.write_method.name()
+            )));
+        }
+        Ok(())
     }
 
     fn route(&self, arrival: &Arrival) -> Result<Route> {

@@ -25,7 +25,7 @@ use datafusion::object_store::{
 };
 use serde::{Deserialize, Serialize};
 
-use super::protocol::{BigQuerySink, Committable};
+use super::protocol::{BigQuerySink, Committable, Committer};
 use crate::error::{Error, ErrorKind, Result};
 use crate::options::RunOptions;
 
@@ -73,6 +73,7 @@ impl Run {
     pub(super) async fn complete(
         &self,
         sink: &BigQuerySink,
+        committer: &Committer,
         context: &TaskContext,
         prepare: impl Future<Output = DataFusionResult<Vec<Committable>>>,
     ) -> DataFusionResult<u64> {
@@ -97,7 +98,7 @@ impl Run {
             tracing::info!(run = self.id(), "the run was committed before");
             return Ok(committables.iter().map(Committable::rows).sum());
         }
-        let rows = sink.committer().commit(committables.clone()).await?;
+        let rows = committer.commit(committables.clone()).await?;
         place.replace(&note.committed()).await?;
         Ok(rows)
     }

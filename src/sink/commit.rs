@@ -4,7 +4,10 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use futures::{StreamExt, stream};
 
-use super::protocol::{BigQuerySink, Committable};
+use super::load;
+use super::metrics::CommitCounters;
+use super::overwrite::{Replaced, Replacement};
+use super::protocol::{BigQuerySink, Committable, FileLoads};
 use super::writer::explain;
 use crate::client::write::streams::MAX_COMMITTED_STREAMS;
 use crate::error::{Effect, Error, ErrorKind, Result};
@@ -20,31 +23,17 @@ struct Work {
     flush: BTreeMap<String, (TableRef, i64)>,
     /// Tables with the streams to be committed.
     commit: BTreeMap<TableRef, BTreeSet<String>>,
+    /// Files to be loaded.
+    loads: Vec<FileLoads>,
+    /// Rows that take the place of others.
+    replacements: Vec<Replacement>,
     rows: u64,
 }
 
 impl Work {
     fn of(committables: Vec<Committable>) -> Result<Self> {
         let mut work = Work::default();
-        for committable in committables {
-            work.rows = work.rows.saturating_add(committable.rows());
-            match committable {
-                Committable::StorageApiAtLeastOnceV1 { .. } => {}
-                Committable::StorageApiExactlyOnceV1 {
-                    table,
-                    stream,
-                    flush_offset,
-                    ..
-                } => {
-                    let flush = work.flush.entry(stream).or_insert((table.parse()?, 0));
-                    flush.1 = flush.1.max(flush_offset);
-                }
-                Committable::StorageApiAtomicV1 { table, stream, .. } => {
-                    let streams = work.commit.entry(table.parse()?).or_default();
-                    streams.insert(stream);
-                }
-            }
-        }
+        work.add(committables)?;
         for (table, streams) in &work.commit {
             if streams.len() > MAX_COMMITTED_STREAMS {
                 return Err(Error::new(
@@ -59,10 +48,54 @@ impl Work {
         }
         Ok(work)
     }
+
+    fn add(&mut self, committables: Vec<Committable>) -> Result<()> {
+        for committable in committables {
+            match committable {
+                Committable::StorageApiAtLeastOnceV1 { rows } => self.count(rows),
+                Committable::FileLoadsV1(loads) => {
+                    self.count(loads.files.iter().map(|file| file.rows).sum());
+                    self.loads.push(loads);
+                }
+                Committable::ReplacementV1(replacement) => {
+                    self.count(replacement.rows());
+                    self.replacements.push(replacement);
+                }
+                Committable::StorageApiExactlyOnceV1 {
+                    table,
+                    stream,
+                    flush_offset,
+                    rows,
+                } => {
+                    self.count(rows);
+                    let flush = self.flush.entry(stream).or_insert((table.parse()?, 0));
+                    flush.1 = flush.1.max(flush_offset);
+                }
+                Committable::StorageApiAtomicV1 {
+                    table,
+                    stream,
+                    rows,
+                } => {
+                    self.count(rows);
+                    let streams = self.commit.entry(table.parse()?).or_default();
+                    streams.insert(stream);
+                }
+            }
+        }
+        Ok(())
+    }
+
+    fn count(&mut self, rows: u64) {
+        self.rows = self.rows.saturating_add(rows);
+    }
 }
 
 /// Commits, and answers how many rows the committables stand for.
-pub(super) async fn commit(sink: &BigQuerySink, committables: Vec<Committable>) -> Result<u64> {
+pub(super) async fn commit(
+    sink: &BigQuerySink,
+    committables: Vec<Committable>,
+    counters: &CommitCounters,
+) -> Result<u64> {
     let work = Work::of(committables)?;
     flush(sink, work.flush).await?;
     for (table, streams) in work.commit {
@@ -71,6 +104,16 @@ pub(super) async fn commit(sink: &BigQuerySink, committables: Vec<Committable>) 
         if let Err(error) = client.batch_commit_write_streams(&table, &streams).await {
             return Err(explain(client, &table, error).await);
         }
+    }
+    load::commit(&sink.shared, work.loads, counters).await?;
+    let replaced = Replaced::new(&sink.shared, &work.replacements, counters)?;
+    if let Some(replaced) = replaced
+        && !replaced.is_done().await?
+    {
+        // The rows have to count before they can take others' place.
+        let prepared = work.replacements.iter().flat_map(|r| r.prepared.clone());
+        Box::pin(commit(sink, prepared.collect(), counters)).await?;
+        replaced.replace().await?;
     }
     Ok(work.rows)
 }

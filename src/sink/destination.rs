@@ -14,14 +14,15 @@ use arrow::datatypes::Schema;
 use parking_lot::Mutex;
 use tokio::sync::OnceCell;
 
+use super::load::LoadTarget;
 use super::metrics::SinkCounters;
-use super::writer::{Destination, SinkShared};
+use super::writer::{Destination, Overwrite, SinkShared};
 use crate::client::rest::create::Created;
 use crate::client::rest::model::{Table, TableKind};
 use crate::client::retry::RetryPolicy;
 use crate::client::write::append::Denied;
 use crate::error::{Error, ErrorKind, Result};
-use crate::options::{AppendFormat, MissingValue, SinkOptions};
+use crate::options::{AppendFormat, MissingValue, SinkOptions, WriteEffect, WriteMethod};
 use crate::types::create::{NewModes, check_terms, table_schema_for};
 use crate::types::encode::{FieldMarks, RowEncoder, RowFormat};
 use crate::types::evolve::{self, SchemaChange};
@@ -254,13 +255,27 @@ pub(super) fn plan(
         AppendFormat::Arrow => RowFormat::Arrow,
         AppendFormat::Auto | AppendFormat::Proto => RowFormat::Protobuf,
     };
-    let encoder = RowEncoder::plan(rows, columns, format, &marks_of(rows, options))?;
+    let marks = marks_of(rows, options);
+    let encoder = RowEncoder::plan(rows, columns, format, &marks)?;
+    let (load, overwrite) = match (options.write_method, options.effect) {
+        (WriteMethod::FileLoads, _) => {
+            let load = LoadTarget::plan(table, &live, rows, &null, &marks, options)?;
+            (Some(Arc::new(load)), None)
+        }
+        (_, WriteEffect::Replace) => {
+            let partition = options.partition.clone();
+            (None, Some(Overwrite { partition }))
+        }
+        (_, WriteEffect::Add) => (None, None),
+    };
     Ok(Destination {
         table: table.clone(),
         encoder,
         defaulted,
         null,
         denied,
+        load,
+        overwrite,
     })
 }
 

@@ -23,7 +23,7 @@ use datafusion::physical_plan::{
 use futures::{StreamExt, TryStreamExt, stream};
 
 use super::checkpoint::Run;
-use super::metrics::SinkMetrics;
+use super::metrics::{CommitMetrics, SinkMetrics};
 use super::protocol::{BigQuerySink, Committable, PlannedChange};
 use crate::error::{Error, ErrorKind};
 
@@ -67,6 +67,23 @@ impl BigQueryWriteExec {
         };
         let columns = planned.encoder.columns().join(", ");
         write!(f, "{separator}columns=[{columns}]")?;
+        if let (Some(load), Some(path)) = (
+            &planned.load,
+            &self.sink.shared.options.file_loads.staging_path,
+        ) {
+            write!(
+                f,
+                "{separator}staging={path}{separator}format={}{separator}disposition={}",
+                load.format().name(),
+                load.disposition.name()
+            )?;
+        }
+        if let Some(overwrite) = &planned.overwrite {
+            match &overwrite.partition {
+                None => write!(f, "{separator}replaces=table")?,
+                Some(partition) => write!(f, "{separator}replaces={partition}")?,
+            }
+        }
         let (null, defaulted) = (&planned.null, &planned.defaulted);
         if !null.is_empty() {
             write!(f, "{separator}null=[{}]", null.join(", "))?;
@@ -93,6 +110,7 @@ pub struct BigQueryCommitExec {
     sink: BigQuerySink,
     run: Option<Run>,
     properties: Arc<PlanProperties>,
+    metrics: ExecutionPlanMetricsSet,
 }
 
 impl BigQueryCommitExec {
@@ -104,6 +122,7 @@ impl BigQueryCommitExec {
             sink,
             run: None,
             properties: properties(Arc::new(Schema::new(vec![count])), 1),
+            metrics: ExecutionPlanMetricsSet::new(),
         }
     }
 
@@ -201,7 +220,7 @@ impl ExecutionPlan for BigQueryWriteExec {
         context: Arc<TaskContext>,
     ) -> Result<SendableRecordBatchStream> {
         let input = self.input.execute(partition, context)?;
-        let metrics = SinkMetrics::new(&self.metrics, partition);
+        let metrics = SinkMetrics::new(&self.metrics, partition, self.sink.write_method());
         let prepared = write(self.sink.clone(), partition, input, metrics);
         Ok(Box::pin(RecordBatchStreamAdapter::new(
             prepared_schema(),
@@ -332,12 +351,19 @@ impl ExecutionPlan for BigQueryCommitExec {
         let (input, sink, run) = (Arc::clone(&self.input), self.sink.clone(), self.run.clone());
         let schema = self.schema();
         let answer = Arc::clone(&schema);
+        let metrics = CommitMetrics::new(&self.metrics);
         let committed = async move {
             let prepared = prepared(input, Arc::clone(&context));
-            let rows = match &run {
-                Some(run) => run.complete(&sink, &context, prepared).await?,
-                None => sink.committer().commit(prepared.await?).await?,
+            let committer = sink.committer();
+            let outcome = match &run {
+                Some(run) => run.complete(&sink, &committer, &context, prepared).await,
+                None => match prepared.await {
+                    Ok(prepared) => committer.commit(prepared).await.map_err(Into::into),
+                    Err(error) => Err(error),
+                },
             };
+            metrics.count(committer.counters());
+            let rows = outcome?;
             let rows: ArrayRef = Arc::new(UInt64Array::from(vec![rows]));
             Ok(RecordBatch::try_new(answer, vec![rows])?)
         };
@@ -345,6 +371,10 @@ impl ExecutionPlan for BigQueryCommitExec {
             schema,
             stream::once(committed),
         )))
+    }
+
+    fn metrics(&self) -> Option<MetricsSet> {
+        Some(self.metrics.clone_inner())
     }
 }
 

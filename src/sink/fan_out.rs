@@ -62,7 +62,7 @@ impl FanOut {
             Error::configuration(format!("the state of a writer cannot be used: {why}"))
         };
         let parked = match (state, sink.table()) {
-            (None, _) => BTreeMap::new(),
+            (None | Some(WriterState::ReplacementV1 {}), _) => BTreeMap::new(),
             (Some(WriterState::DestinationsV1 { destinations }), _) => destinations
                 .into_iter()
                 .map(|destination| {
@@ -136,6 +136,12 @@ impl FanOut {
     }
 
     pub(super) async fn prepare_commit(&mut self) -> Result<Vec<Committable>> {
+        if let Some(table) = self.sink.table().cloned()
+            && self.sink.shared.options.replaces()
+        {
+            // Rows are replaced by none, too.
+            self.open(&table).await?;
+        }
         let tables: Vec<TableRef> = self.open.keys().cloned().collect();
         let open = self.open.values_mut();
         let prepared = try_join_all(open.map(|open| open.writer.prepare_commit())).await?;
@@ -176,14 +182,15 @@ impl FanOut {
         }
     }
 
-    async fn write_to(&mut self, table: TableRef, rows: RecordBatch) -> Result<()> {
-        if !self.open.contains_key(&table) {
+    /// Sees to it that the table has a writer.
+    async fn open(&mut self, table: &TableRef) -> Result<()> {
+        if !self.open.contains_key(table) {
             if self.open.len() >= MOST_OPEN {
                 self.put_longest_idle_away().await?;
             }
             let shared = &self.sink.shared;
-            let destination = shared.destination(&table, &self.counters).await?;
-            let state = self.parked.remove(&table);
+            let destination = shared.destination(table, &self.counters).await?;
+            let state = self.parked.remove(table);
             let counters = Arc::clone(&self.counters);
             let writer = self
                 .sink
@@ -195,6 +202,11 @@ impl FanOut {
             self.open.insert(table.clone(), open);
             self.count_open();
         }
+        Ok(())
+    }
+
+    async fn write_to(&mut self, table: TableRef, rows: RecordBatch) -> Result<()> {
+        self.open(&table).await?;
         let now = self.now();
         let open = self
             .open

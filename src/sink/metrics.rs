@@ -4,13 +4,16 @@ use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
 
 use datafusion::physical_plan::metrics::{
     BaselineMetrics, Count, ExecutionPlanMetricsSet, Gauge, MetricBuilder, Time,
 };
 use parking_lot::Mutex;
 
+use super::load::StagedFile;
 use crate::client::write::WriteCounters;
+use crate::options::WriteMethod;
 
 /// What a writer has done so far.
 #[derive(Debug, Default)]
@@ -22,6 +25,9 @@ pub struct SinkCounters {
     pub(super) open_destinations: AtomicU64,
     /// By table, where that is asked for.
     pub(super) by_table: Mutex<BTreeMap<String, u64>>,
+    staged_files: AtomicU64,
+    staged_bytes: AtomicU64,
+    staged_rows: AtomicU64,
 }
 
 impl SinkCounters {
@@ -54,6 +60,97 @@ impl SinkCounters {
     pub fn skipped(&self) -> u64 {
         self.skipped.load(Ordering::Relaxed)
     }
+
+    /// Files that were staged.
+    pub fn staged_files(&self) -> u64 {
+        self.staged_files.load(Ordering::Relaxed)
+    }
+
+    /// The bytes of these files.
+    pub fn staged_bytes(&self) -> u64 {
+        self.staged_bytes.load(Ordering::Relaxed)
+    }
+
+    /// The rows in them.
+    pub fn staged_rows(&self) -> u64 {
+        self.staged_rows.load(Ordering::Relaxed)
+    }
+
+    pub(super) fn staged(&self, file: &StagedFile) {
+        self.staged_files.fetch_add(1, Ordering::Relaxed);
+        self.staged_bytes.fetch_add(file.bytes, Ordering::Relaxed);
+        self.staged_rows.fetch_add(file.rows, Ordering::Relaxed);
+    }
+}
+
+/// What a committer has done so far.
+#[derive(Debug, Default)]
+pub struct CommitCounters {
+    submitted: AtomicU64,
+    reattached: AtomicU64,
+    waited_nanos: AtomicU64,
+}
+
+impl CommitCounters {
+    /// Jobs that were started.
+    pub fn jobs_submitted(&self) -> u64 {
+        self.submitted.load(Ordering::Relaxed)
+    }
+
+    /// Jobs of earlier attempts that were found.
+    pub fn jobs_reattached(&self) -> u64 {
+        self.reattached.load(Ordering::Relaxed)
+    }
+
+    /// How long commits took.
+    pub fn commit_wait(&self) -> Duration {
+        Duration::from_nanos(self.waited_nanos.load(Ordering::Relaxed))
+    }
+
+    pub(super) fn waited(&self, duration: Duration) {
+        let nanos = u64::try_from(duration.as_nanos()).unwrap_or(u64::MAX);
+        self.waited_nanos.fetch_add(nanos, Ordering::Relaxed);
+    }
+
+    pub(super) fn submitted(&self) {
+        self.submitted.fetch_add(1, Ordering::Relaxed);
+    }
+
+    pub(super) fn reattached(&self) {
+        self.reattached.fetch_add(1, Ordering::Relaxed);
+    }
+}
+
+/// The counters of a commit, as EXPLAIN ANALYZE shows them.
+#[derive(Debug, Clone)]
+pub(super) struct CommitMetrics {
+    load_jobs_submitted: Count,
+    load_jobs_reattached: Count,
+    commit_wait: Time,
+}
+
+impl CommitMetrics {
+    pub(super) fn new(metrics: &ExecutionPlanMetricsSet) -> Self {
+        let count =
+            |name: &'static str| MetricBuilder::new(metrics).counter(Cow::Borrowed(name), 0);
+        Self {
+            load_jobs_submitted: count("load_jobs_submitted"),
+            load_jobs_reattached: count("load_jobs_reattached"),
+            commit_wait: MetricBuilder::new(metrics).subset_time(Cow::Borrowed("commit_wait"), 0),
+        }
+    }
+
+    /// Takes over what a committer has counted, at its end. Only one counts into these.
+    pub(super) fn count(&self, counters: &CommitCounters) {
+        self.commit_wait.add_duration(counters.commit_wait());
+        set(&self.load_jobs_submitted, counters.jobs_submitted());
+        set(&self.load_jobs_reattached, counters.jobs_reattached());
+    }
+}
+
+fn set(metric: &Count, now: u64) {
+    let now = usize::try_from(now).unwrap_or(usize::MAX);
+    metric.add(now.saturating_sub(metric.value()));
 }
 
 /// The counters of one partition of a write, as EXPLAIN ANALYZE shows them.
@@ -65,6 +162,8 @@ pub(super) struct SinkMetrics {
     rows_written: Count,
     bytes_sent: Count,
     requests: Count,
+    /// Files and their bytes, where the method stages any.
+    staged: Option<(Count, Count)>,
     rows_skipped: Count,
     append_retries: Count,
     connections: Count,
@@ -81,7 +180,11 @@ pub(super) struct SinkMetrics {
 }
 
 impl SinkMetrics {
-    pub(super) fn new(metrics: &ExecutionPlanMetricsSet, partition: usize) -> Self {
+    pub(super) fn new(
+        metrics: &ExecutionPlanMetricsSet,
+        partition: usize,
+        method: WriteMethod,
+    ) -> Self {
         let count = |name: &'static str| {
             MetricBuilder::new(metrics).counter(Cow::Borrowed(name), partition)
         };
@@ -92,6 +195,12 @@ impl SinkMetrics {
             rows_written: count("rows_written"),
             bytes_sent: count("bytes_sent"),
             requests: count("requests"),
+            staged: match method {
+                WriteMethod::FileLoads => Some((count("files_staged"), count("bytes_staged"))),
+                WriteMethod::StorageApiAtLeastOnce
+                | WriteMethod::StorageApiExactlyOnce
+                | WriteMethod::StorageApiAtomic => None,
+            },
             rows_skipped: count("rows_skipped"),
             append_retries: count("append_retries"),
             connections: count("connections"),
@@ -111,13 +220,13 @@ impl SinkMetrics {
 
     /// Takes over what a writer has counted. Only one writer counts into these.
     pub(super) fn count(&self, counters: &SinkCounters) {
-        fn set(metric: &Count, now: u64) {
-            let now = usize::try_from(now).unwrap_or(usize::MAX);
-            metric.add(now.saturating_sub(metric.value()));
-        }
         let wire = &counters.wire;
-        set(&self.rows_written, wire.rows());
-        set(&self.bytes_sent, wire.bytes());
+        set(&self.rows_written, wire.rows() + counters.staged_rows());
+        set(&self.bytes_sent, wire.bytes() + counters.staged_bytes());
+        if let Some((files, bytes)) = &self.staged {
+            set(files, counters.staged_files());
+            set(bytes, counters.staged_bytes());
+        }
         set(&self.requests, wire.requests());
         set(&self.rows_skipped, counters.skipped());
         set(&self.append_retries, wire.retries());

@@ -8,8 +8,9 @@
 //!
 //! [`default`], [`buffered`] and [`pending`] are the writers behind the write methods
 //! `storage_api_at_least_once`, `storage_api_exactly_once` and `storage_api_atomic`,
-//! and [`commit`] makes their rows count. [`intake`] and [`batch`] turn batches into
-//! requests for all three, [`created`] is what the latter two share, and
+//! [`load`] is that behind `file_loads`, [`overwrite`] puts rows in the place of
+//! others, and [`commit`] makes rows count. [`intake`] and [`batch`] turn batches into
+//! requests for the streams, [`created`] is what the latter two share, and
 //! [`failure`] decides over rows that cannot be written. INSERT in SQL is the first
 //! user of the protocol: [`exec`] has its plan nodes, and [`checkpoint`] makes
 //! statements repeatable.
@@ -29,7 +30,9 @@ mod exec;
 mod failure;
 mod fan_out;
 mod intake;
+mod load;
 mod metrics;
+mod overwrite;
 mod pending;
 mod protocol;
 mod route;
@@ -40,8 +43,11 @@ pub use builder::BigQuerySinkBuilder;
 pub(crate) use checkpoint::Run;
 pub(crate) use destination::new_columns;
 pub use exec::{BigQueryCommitExec, BigQueryWriteExec};
-pub use metrics::SinkCounters;
+pub use load::{LoadLimits, StagedFile};
+pub use metrics::{CommitCounters, SinkCounters};
+pub use overwrite::Replacement;
 pub use protocol::{
-    BigQuerySink, Committable, Committer, DestinationState, SinkWriter, StreamPosition, WriterState,
+    BigQuerySink, Committable, Committer, DestinationState, FileLoads, SinkWriter, StreamPosition,
+    WriterState,
 };
 pub use route::{DestinationResolver, Resolution};

@@ -27,21 +27,28 @@
 //! | `storage_api_at_least_once` | each row when the service acknowledges it, before any commit | the rows since the last checkpoint come again, and those that were acknowledged are there twice |
 //! | `storage_api_exactly_once` | the rows of a writer when the commit flushes its stream | each row is there once: a writer that goes on from a stored state writes the rows after it again, and those it had written before stay invisible; a crash inside a commit leaves the rows of some writers visible, and repeating the commit completes it |
 //! | `storage_api_atomic` | the rows of all writers that are committed together, at once | all rows of a commit are there, each once, or none: a crash inside a commit leaves one of the two, and repeating it completes it |
+//! | `file_loads` | the rows of all writers that are committed together, of each table at once | each row is there once: before a commit nothing is visible; a crash inside one leaves all rows of a table or none, and repeating it completes it |
+//! | INSERT OVERWRITE by any of them | the new rows in place of the old ones, at once | the old rows are there until the commit; a crash inside it leaves one of the two, and repeating it completes it |
 //!
-//! What the three ask of an engine:
+//! What they ask of an engine:
 //!
 //! | method | state | committables of one checkpoint |
 //! |---|---|---|
 //! | `storage_api_at_least_once` | empty | need not be committed |
 //! | `storage_api_exactly_once` | the stream and its next offset; only one writer may go on from it | may be committed together or apart, before or after those of earlier checkpoints |
 //! | `storage_api_atomic` | empty | must be committed by one call, which is what makes them one; at most 10,000 streams of a table |
+//! | `file_loads` | empty | must be committed by one call, and repeated with the same; files that no stored committable names are garbage |
+//! | INSERT OVERWRITE | empty | must be committed by one call, and repeated with the same |
 //!
 //! Committables are for ever: a stream is found again by its name for as long as the
 //! service keeps it, which is 7 days without use for a buffered stream and 3 for a
-//! pending one. A commit after that fails, and says so.
+//! pending one. A commit after that fails, and says so. Jobs are found again by their
+//! ids, which the service keeps for six months; the temporary tables of an INSERT
+//! OVERWRITE are there for two days.
 
 use std::fmt;
 use std::sync::Arc;
+use std::time::Instant;
 
 use arrow::array::RecordBatch;
 use arrow::datatypes::SchemaRef;
@@ -54,7 +61,9 @@ use super::commit;
 use super::default::DefaultWriter;
 use super::fan_out::FanOut;
 use super::intake::Intake;
-use super::metrics::SinkCounters;
+use super::load::{LoadWriter, StagedFile};
+use super::metrics::{CommitCounters, SinkCounters};
+use super::overwrite::{OverwriteWriter, Replacement};
 use super::pending::PendingWriter;
 use super::route::{DestinationResolver, Route};
 use super::writer::{Destination, SinkShared, TableWriter};
@@ -150,6 +159,25 @@ impl BigQuerySink {
         state: Option<WriterState>,
         counters: Arc<SinkCounters>,
     ) -> Result<Box<dyn TableWriter>> {
+        match &destination.overwrite {
+            None => self.open_by_method(destination, subtask, state, counters),
+            Some(overwrite) => {
+                let partition = overwrite.partition.clone();
+                let sink = self.clone();
+                let writer = OverwriteWriter::new(sink, destination, partition, subtask, counters);
+                Ok(Box::new(writer))
+            }
+        }
+    }
+
+    /// The same by the write method itself, whatever becomes of the rows later.
+    pub(super) fn open_by_method(
+        &self,
+        destination: Arc<Destination>,
+        subtask: usize,
+        state: Option<WriterState>,
+        counters: Arc<SinkCounters>,
+    ) -> Result<Box<dyn TableWriter>> {
         let options = &self.shared.options;
         let intake = |streams: &StreamOptions| {
             Intake::new(
@@ -185,6 +213,21 @@ impl BigQuerySink {
                 let intake = intake(&options.pending_stream);
                 Ok(Box::new(PendingWriter::new(intake)))
             }
+            (WriteMethod::FileLoads, None | Some(WriterState::FileLoadsV1 {})) => {
+                let Some(target) = destination.load.clone() else {
+                    return Err(Error::new(
+                        ErrorKind::Internal,
+                        format!("no files were planned for {}", destination.table),
+                    ));
+                };
+                Ok(Box::new(LoadWriter::new(
+                    Arc::clone(&self.shared),
+                    destination,
+                    target,
+                    subtask,
+                    counters,
+                )?))
+            }
             (method, Some(_)) => Err(Error::configuration(format!(
                 "the state of a writer for {} is of another write method than '{}'",
                 destination.table,
@@ -195,7 +238,10 @@ impl BigQuerySink {
 
     /// What makes written rows count.
     pub fn committer(&self) -> Committer {
-        Committer { sink: self.clone() }
+        Committer {
+            sink: self.clone(),
+            counters: Arc::default(),
+        }
     }
 }
 
@@ -223,6 +269,12 @@ pub enum WriterState {
     },
     /// Atomic needs none: what was not committed is not visible.
     StorageApiAtomicV1 {},
+    /// File loads need none: files since the checkpoint are staged again, and those
+    /// before it are in committables.
+    FileLoadsV1 {},
+    /// Rows that replace others need none: they are written again to another
+    /// temporary table.
+    ReplacementV1 {},
     /// Of a writer that has rows for several tables, or for none so far.
     DestinationsV1 {
         /// One for each table.
@@ -237,14 +289,18 @@ impl WriterState {
             WriterState::StorageApiAtLeastOnceV1 {} => Some(WriteMethod::StorageApiAtLeastOnce),
             WriterState::StorageApiExactlyOnceV1 { .. } => Some(WriteMethod::StorageApiExactlyOnce),
             WriterState::StorageApiAtomicV1 {} => Some(WriteMethod::StorageApiAtomic),
-            WriterState::DestinationsV1 { .. } => None,
+            WriterState::FileLoadsV1 {} => Some(WriteMethod::FileLoads),
+            WriterState::ReplacementV1 {} | WriterState::DestinationsV1 { .. } => None,
         }
     }
 
     /// Whether a writer goes on from it as if there were none.
     pub(super) fn is_empty(&self) -> bool {
         match self {
-            WriterState::StorageApiAtLeastOnceV1 {} | WriterState::StorageApiAtomicV1 {} => true,
+            WriterState::StorageApiAtLeastOnceV1 {}
+            | WriterState::StorageApiAtomicV1 {}
+            | WriterState::FileLoadsV1 {}
+            | WriterState::ReplacementV1 {} => true,
             WriterState::StorageApiExactlyOnceV1 { stream } => stream.is_none(),
             WriterState::DestinationsV1 { destinations } => destinations.is_empty(),
         }
@@ -315,6 +371,29 @@ pub enum Committable {
         /// How many rows it has.
         rows: u64,
     },
+    /// Files that are staged.
+    FileLoadsV1(FileLoads),
+    /// Rows in a temporary table that replace those of another.
+    ReplacementV1(Replacement),
+}
+
+/// Staged files, and where they go.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct FileLoads {
+    /// The table, as `project.dataset.table`.
+    pub table: String,
+    /// Its partition, if one is written.
+    pub partition: Option<String>,
+    /// What becomes of the rows that are there, as the option
+    /// `sink.file_loads.write_disposition` names it.
+    pub disposition: String,
+    /// The format of the files, as the option `sink.file_loads.staging_format` names
+    /// it.
+    pub format: String,
+    /// The columns in the files.
+    pub columns: Vec<String>,
+    /// The files.
+    pub files: Vec<StagedFile>,
 }
 
 impl Committable {
@@ -324,6 +403,8 @@ impl Committable {
             Committable::StorageApiAtLeastOnceV1 { rows }
             | Committable::StorageApiExactlyOnceV1 { rows, .. }
             | Committable::StorageApiAtomicV1 { rows, .. } => *rows,
+            Committable::FileLoadsV1(loads) => loads.files.iter().map(|file| file.rows).sum(),
+            Committable::ReplacementV1(replacement) => replacement.rows(),
         }
     }
 }
@@ -422,22 +503,31 @@ fn failed_before(target: &str) -> Error {
 #[derive(Debug, Clone)]
 pub struct Committer {
     sink: BigQuerySink,
+    counters: Arc<CommitCounters>,
 }
 
 impl Committer {
     /// Commits what writers have prepared, of any number of them and in any order.
-    /// Committing something again changes nothing. The answer is the number of rows
-    /// that the committables stand for.
+    /// Committing the same again, all of it together, changes nothing. The answer is
+    /// the number of rows that the committables stand for.
     ///
     /// # Errors
     /// [`FailedPrecondition`](crate::ErrorKind::FailedPrecondition),
     /// [`InvalidArgument`](crate::ErrorKind::InvalidArgument) or
     /// [`NotFound`](crate::ErrorKind::NotFound) when streams are not there any more or
     /// cannot be committed; and whatever the last of the allowed attempts met. After
-    /// an error the commit can be repeated. None under `storage_api_at_least_once`,
+    /// an error the commit can be repeated; staged files stay for that. None under `storage_api_at_least_once`,
     /// which has nothing left to do.
     pub async fn commit(&self, committables: Vec<Committable>) -> Result<u64> {
-        commit::commit(&self.sink, committables).await
+        let began = Instant::now();
+        let outcome = commit::commit(&self.sink, committables, &self.counters).await;
+        self.counters.waited(began.elapsed());
+        outcome
+    }
+
+    /// What happened so far.
+    pub fn counters(&self) -> &Arc<CommitCounters> {
+        &self.counters
     }
 }
 
@@ -467,6 +557,11 @@ mod tests {
                 WriterState::StorageApiAtomicV1 {},
                 r#"{"state":"storage_api_atomic_v1"}"#,
             ),
+            (WriterState::FileLoadsV1 {}, r#"{"state":"file_loads_v1"}"#),
+            (
+                WriterState::ReplacementV1 {},
+                r#"{"state":"replacement_v1"}"#,
+            ),
         ] {
             assert_eq!(serde_json::to_string(&state).unwrap(), text);
             assert_eq!(serde_json::from_str::<WriterState>(text).unwrap(), state);
@@ -494,7 +589,33 @@ mod tests {
                 },
                 r#"{"committable":"storage_api_atomic_v1","table":"p.d.t","stream":"s","rows":7}"#,
             ),
+            (
+                Committable::FileLoadsV1(FileLoads {
+                    table: "p.d.t".into(),
+                    partition: None,
+                    disposition: "write_append".into(),
+                    format: "avro".into(),
+                    columns: vec!["n".into()],
+                    files: vec![StagedFile {
+                        uri: "gs://b/f".into(),
+                        bytes: 10,
+                        rows: 7,
+                    }],
+                }),
+                r#"{"committable":"file_loads_v1","table":"p.d.t","partition":null,"disposition":"write_append","format":"avro","columns":["n"],"files":[{"uri":"gs://b/f","bytes":10,"rows":7}]}"#,
+            ),
+            (
+                Committable::ReplacementV1(Replacement {
+                    table: "p.d.t".into(),
+                    partition: Some("20260101".into()),
+                    id: "i".into(),
+                    temporary: Some("p.d.x".into()),
+                    prepared: vec![Committable::StorageApiAtLeastOnceV1 { rows: 7 }],
+                }),
+                r#"{"committable":"replacement_v1","table":"p.d.t","partition":"20260101","id":"i","temporary":"p.d.x","prepared":[{"committable":"storage_api_at_least_once_v1","rows":7}]}"#,
+            ),
         ] {
+            assert_eq!(committable.rows(), 7);
             assert_eq!(serde_json::to_string(&committable).unwrap(), text);
             let read = serde_json::from_str::<Committable>(text).unwrap();
             assert_eq!(read, committable);

@@ -10,6 +10,7 @@ use async_trait::async_trait;
 use super::budget::Budget;
 use super::destination::Destinations;
 use super::failure::FailureHandler;
+use super::load::{LoadLimits, LoadTarget};
 use super::protocol::{Committable, WriterState};
 use crate::client::Client;
 use crate::client::write::append::Denied;
@@ -55,6 +56,7 @@ pub(super) struct SinkShared {
     pub(super) failures: Arc<FailureHandler>,
     /// Of connections to default streams.
     pub(super) budget: Budget,
+    pub(super) load_limits: LoadLimits,
 }
 
 impl fmt::Debug for SinkShared {
@@ -66,6 +68,7 @@ impl fmt::Debug for SinkShared {
 }
 
 /// A table that rows go to, and how its rows are made.
+#[derive(Clone)]
 pub(super) struct Destination {
     pub(super) table: TableRef,
     pub(super) encoder: RowEncoder,
@@ -75,6 +78,17 @@ pub(super) struct Destination {
     pub(super) null: Vec<String>,
     /// What it means when the service denies access to the table.
     pub(super) denied: Denied,
+    /// How its files are made, under the method that stages files.
+    pub(super) load: Option<Arc<LoadTarget>>,
+    /// Under the methods that only add rows: what they replace.
+    pub(super) overwrite: Option<Overwrite>,
+}
+
+/// What rows replace.
+#[derive(Debug, Clone)]
+pub(super) struct Overwrite {
+    /// The partition; all of the table without it.
+    pub(super) partition: Option<String>,
 }
 
 impl fmt::Debug for Destination {

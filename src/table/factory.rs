@@ -11,7 +11,9 @@ use super::provider::{BigQueryTable, Origin, TableContext};
 use super::shared::Shared;
 use crate::client::rest::jobs::QueryParameters;
 use crate::error::{Error, Result};
-use crate::options::registry::{DATASET, PROJECT, SCAN_MATERIALIZE_VIEWS, SCAN_QUERY, TABLE};
+use crate::options::registry::{
+    DATASET, PROJECT, SCAN_MATERIALIZE_VIEWS, SCAN_QUERY, SINK_PARTITION, TABLE,
+};
 use crate::options::{BigQueryOptions, Options, RawOptions};
 use crate::query::{BigQueryQueryTable, QueryContext};
 use crate::types::{DatasetRef, TableRef};
@@ -34,7 +36,7 @@ impl BigQueryTableFactory {
         command: &CreateExternalTable,
     ) -> Result<Arc<dyn TableProvider>> {
         refuse_clauses(command)?;
-        let own = RawOptions::from_pairs(&command.options)?;
+        let own = with_partition(RawOptions::from_pairs(&command.options)?, command)?;
         let defaults = BigQueryOptions::of(session.config_options());
         if let Some(sql) = own.get(&SCAN_QUERY) {
             let sql = sql.to_string();
@@ -163,6 +165,34 @@ fn refuse_clauses(command: &CreateExternalTable) -> Result<()> {
 }
 
 /// The table of LOCATION, whose parts options may name instead.
+/// A location without the decorator that names a partition, and the partition.
+fn decorated(location: &str) -> (&str, Option<&str>) {
+    match location.rsplit_once('$') {
+        Some((table, partition)) => (table, Some(partition)),
+        None => (location, None),
+    }
+}
+
+/// The options with the partition that LOCATION names, if it names one.
+fn with_partition(own: RawOptions, command: &CreateExternalTable) -> Result<RawOptions> {
+    let [location] = command.locations.as_slice() else {
+        return Ok(own);
+    };
+    let (_, Some(partition)) = decorated(location) else {
+        return Ok(own);
+    };
+    if let Some(other) = own.get(&SINK_PARTITION)
+        && other != partition
+    {
+        return Err(Error::configuration(format!(
+            "option '{}' is '{other}' and LOCATION '{location}' says '{partition}': leave one out",
+            SINK_PARTITION.name
+        )));
+    }
+    let said = RawOptions::from_pairs([(SINK_PARTITION.name, partition)])?;
+    Ok(own.or_defaults(&said))
+}
+
 fn location(
     command: &CreateExternalTable,
     own: &RawOptions,
@@ -181,7 +211,8 @@ fn location(
         ))),
         _ => Ok(()),
     };
-    let table: TableRef = location.parse()?;
+    let (table, _) = decorated(location);
+    let table: TableRef = table.parse()?;
     // The session's project is a default, so only the statement's can contradict.
     said(own.get(&PROJECT), &table.project, "project")?;
     said(named.dataset.as_deref(), &table.dataset, "dataset")?;

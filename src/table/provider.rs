@@ -379,6 +379,17 @@ impl TableProvider for BigQueryTable {
         limit: Option<usize>,
     ) -> DataFusionResult<Arc<dyn ExecutionPlan>> {
         let options = self.options(session)?;
+        if let Some(partition) = &options.sink.partition {
+            return Err(Error::new(
+                ErrorKind::Unsupported,
+                format!(
+                    "this is partition '{partition}' of {}, which is only written: read the table \
+                     itself and filter on its partition column",
+                    self.table
+                ),
+            )
+            .into());
+        }
         let live = self.readable(&options).await?;
         let reading = live.reading(&options)?;
         let pushdown = match options.scan.pushdown_filters {

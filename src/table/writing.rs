@@ -11,7 +11,7 @@ use super::exact_cast::Misfit;
 use super::metadata::{LiveTable, SchemaTerms};
 use super::provider::{BigQueryTable, State};
 use crate::error::{Error, ErrorKind, Result};
-use crate::options::{BigQueryOptions, FailurePolicy, RawOptions};
+use crate::options::{BigQueryOptions, FailurePolicy, RawOptions, SinkOptions, WriteEffect};
 use crate::sink::{BigQuerySink, Run};
 use crate::types::encode::{FieldMarks, RowEncoder, RowFormat};
 use crate::types::{TableSchema, arrow};
@@ -103,20 +103,16 @@ impl BigQueryTable {
                 format!("inserting into {}: {why}", self.table),
             ))
         };
-        match operation {
-            InsertOp::Append => {}
-            InsertOp::Overwrite => {
-                return refuse(
-                    "this version appends rows and does not replace any: delete them in BigQuery and \
-                     use INSERT INTO",
-                );
-            }
+        let effect = match operation {
+            InsertOp::Append => WriteEffect::Add,
+            InsertOp::Overwrite => WriteEffect::Replace,
             InsertOp::Replace => {
                 return refuse(
-                    "this version appends rows and does not replace any: use INSERT INTO",
+                    "rows are added, or replaced all of them, and not replaced one by one: use \
+                     INSERT INTO or INSERT OVERWRITE",
                 );
             }
-        }
+        };
         let extensions = &session.config_options().extensions;
         if extensions.get::<BigQueryOptions>().is_none() {
             return refuse(
@@ -128,8 +124,12 @@ impl BigQueryTable {
             return refuse("the input never ends, and this version commits at its end");
         }
         let options = self.options(session)?;
-        let builder = BigQuerySink::builder(self.client.clone(), self.table.clone())
-            .with_options(options.sink.clone());
+        let builder = BigQuerySink::builder(self.client.clone(), self.table.clone()).with_options(
+            SinkOptions {
+                effect,
+                ..options.sink.clone()
+            },
+        );
         let rows = input.schema();
         let routed = options.sink.destination.pattern.is_some();
         match &self.state {

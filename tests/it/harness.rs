@@ -100,6 +100,7 @@ impl Server {
             ("project", PROJECT.to_string()),
             ("rest_endpoint", self.local.rest_endpoint()),
             ("grpc_endpoint", self.local.grpc_endpoint()),
+            ("storage_endpoint", self.local.storage_endpoint()),
         ]
         .map(|(name, value)| (name.to_string(), value))
         .to_vec()
@@ -136,7 +137,13 @@ impl Server {
         &self,
         options: [(&str, &str); N],
     ) -> SessionContext {
-        self.session_over(&RawOptions::from_pairs(options).unwrap())
+        self.session_saying_all(&options)
+    }
+
+    /// The same; of an option that is said twice the last counts.
+    pub(crate) fn session_saying_all(&self, options: &[(&str, &str)]) -> SessionContext {
+        let last: std::collections::BTreeMap<_, _> = options.iter().copied().collect();
+        self.session_over(&RawOptions::from_pairs(last).unwrap())
     }
 
     /// The same with options that are made elsewhere.
@@ -193,6 +200,35 @@ impl Server {
         assert_eq!(answer["jobComplete"], true, "{answer}");
     }
 
+    /// Creates a bucket of Cloud Storage.
+    pub(crate) async fn create_bucket(&self, bucket: &str) {
+        let url = format!(
+            "{}/storage/v1/b?project={PROJECT}",
+            self.local.storage_endpoint()
+        );
+        let request = self.http.post(url).json(&json!({"name": bucket}));
+        Self::answer(request).await;
+    }
+
+    /// The names of the objects in a bucket.
+    pub(crate) async fn objects(&self, bucket: &str) -> Vec<String> {
+        let url = format!("{}/storage/v1/b/{bucket}/o", self.local.storage_endpoint());
+        let answer = Self::answer(self.http.get(url)).await;
+        let items = answer["items"].as_array().cloned().unwrap_or_default();
+        let name = |item: &Value| item["name"].as_str().unwrap().to_string();
+        items.iter().map(name).collect()
+    }
+
+    /// The jobs of the project of a kind (`load`, `copy`, `query`), newest first.
+    pub(crate) async fn jobs(&self, kind: &str) -> Vec<Value> {
+        let answer = self
+            .get("jobs?projection=full&allUsers=true&maxResults=1000")
+            .await;
+        let jobs = answer["jobs"].as_array().cloned().unwrap_or_default();
+        let is = |job: &Value| job["configuration"].get(kind).is_some();
+        jobs.into_iter().filter(is).collect()
+    }
+
     /// Creates a view.
     pub(crate) async fn create_view(&self, dataset: &str, view: &str, query: &str) {
         let body = json!({
@@ -217,6 +253,16 @@ impl Server {
         };
         let rule = Rule::once(method, action).always();
         self.local.service().faults.add(rule).unwrap();
+    }
+
+    /// Makes every job that copies into `table` fail before it begins.
+    pub(crate) fn refuse_copies_into(&self, table: &str) -> u64 {
+        let action = Action::Http {
+            status: 400,
+            reason: "invalid".into(),
+            message: "on purpose".into(),
+        };
+        self.fault(Rule::once("jobs.insert", action).on_table(table).always())
     }
 
     /// Loads a table of the flights data.
@@ -328,6 +374,11 @@ pub(crate) fn metric(plan: &Arc<dyn ExecutionPlan>, name: &str) -> usize {
 /// A counter of the plan's writes.
 pub(crate) fn write_metric(plan: &Arc<dyn ExecutionPlan>, name: &str) -> usize {
     metric_of(plan, "BigQueryWriteExec", name)
+}
+
+/// A counter of the plan's commits.
+pub(crate) fn commit_metric(plan: &Arc<dyn ExecutionPlan>, name: &str) -> usize {
+    metric_of(plan, "BigQueryCommitExec", name)
 }
 
 fn metric_of(plan: &Arc<dyn ExecutionPlan>, node: &str, name: &str) -> usize {

@@ -214,17 +214,11 @@ async fn what_cannot_be_written_to_is_refused_at_planning() {
         &["demo.d.v is a view", "only to tables"],
     )
     .await;
-    refused(
-        &context,
-        "INSERT OVERWRITE bq.d.r VALUES (1, 'a', 'b')",
-        &["demo.d.r", "does not replace any"],
-    )
-    .await;
     for (option, value, parts) in [
         (
             "sink.write_method",
             "file_loads",
-            "storage_api_at_least_once",
+            "sink.file_loads.staging_path",
         ),
         (
             "sink.failure.policy",

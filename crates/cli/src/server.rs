@@ -92,6 +92,7 @@ pub fn of_server(server: &LocalBigQuery) -> Result<RawOptions, String> {
         ("project", server.service().options.project.clone()),
         ("rest_endpoint", server.rest_endpoint()),
         ("grpc_endpoint", server.grpc_endpoint()),
+        ("storage_endpoint", server.storage_endpoint()),
     ])
     .map_err(|error| error.to_string())
 }

@@ -1,11 +1,13 @@
 //! The REST interface, version 2.
 
+pub mod bulk_jobs;
 pub mod create;
 pub mod job_model;
 pub mod jobs;
 pub mod model;
 pub mod rows;
 mod tables;
+pub mod temporary;
 pub(super) mod transport;
 
 pub(crate) use transport::Transport;

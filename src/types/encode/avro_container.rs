@@ -99,12 +99,13 @@ impl AvroFile {
     /// Adds rows from the `from`-th on until the file has `limit` bytes, and answers
     /// how many of all rows are behind it then. A file takes at least one row.
     pub(super) fn write(&mut self, rows: &AvroRows, from: usize, limit: usize) -> Result<usize> {
+        let block_bytes = BLOCK_BYTES.min(limit);
         let mut next = from;
         let start = from.checked_sub(1).map_or(0, |before| rows.ends[before]);
         let mut written = start;
         while next < rows.ends.len() {
             // As many rows as the block still takes, at least one.
-            let room = BLOCK_BYTES.saturating_sub(self.block.len());
+            let room = block_bytes.saturating_sub(self.block.len());
             let within = rows.ends[next..].partition_point(|end| *end <= written + room);
             let until = next + within.max(1);
             let end = rows.ends[until - 1];
@@ -114,7 +115,7 @@ impl AvroFile {
             self.block.extend_from_slice(&rows.bytes[written..end]);
             self.block_rows += until - next;
             (next, written) = (until, end);
-            if self.block.len() >= BLOCK_BYTES {
+            if self.block.len() >= block_bytes {
                 self.close_block()?;
             }
             if self.size() >= limit {

@@ -123,12 +123,3 @@ fn is_plain_name(name: &str) -> bool {
         .is_some_and(|first| first.is_ascii_alphabetic() || first == '_')
         && characters.all(|c| c.is_ascii_alphanumeric() || c == '_')
 }
-
-/// Whether a column, or a field of one, is JSON.
-pub(super) fn has_json(columns: &[Column]) -> bool {
-    columns.iter().any(|column| match &column.value {
-        Value::JsonText | Value::JsonDocument => true,
-        Value::Struct(columns) => has_json(columns),
-        _ => false,
-    })
-}

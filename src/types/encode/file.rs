@@ -20,7 +20,7 @@ use super::rows::RowError;
 use super::{FieldMarks, Form, avro_schema, plan};
 use crate::error::{Error, ErrorKind, Result};
 use crate::options::{StagingCompression, StagingFormat};
-use crate::types::TableSchema;
+use crate::types::{Field, FieldType, TableSchema};
 
 /// Turns record batches of one schema into files for load jobs into one table.
 ///
@@ -50,8 +50,8 @@ enum Container {
 impl FileEncoder {
     /// Decides how batches of `batch` become files for `table`.
     ///
-    /// A JSON column makes Avro of Parquet, because load jobs read no JSON from
-    /// Parquet; [`format`](Self::format) tells which it became. The codec becomes
+    /// A JSON column makes Avro of Parquet, written or not, because load jobs take no
+    /// Parquet with a schema that has one; [`format`](Self::format) tells which it became. The codec becomes
     /// Avro's default then.
     ///
     /// # Errors
@@ -85,7 +85,7 @@ impl FileEncoder {
             ))
         };
         let container = match format {
-            StagingFormat::Parquet if !avro_schema::has_json(&planned) => Container::Parquet {
+            StagingFormat::Parquet if !has_json(&table.fields) => Container::Parquet {
                 schema: Arc::new(plan::arrow_schema(&planned)),
                 compression: parquet_compression(compression).ok_or_else(mismatch)?,
             },
@@ -215,6 +215,13 @@ fn without_oversize(
         bytes: bytes.into(),
         ends,
     }
+}
+
+/// Whether a column, or a field of one, is JSON.
+fn has_json(fields: &[Field]) -> bool {
+    fields
+        .iter()
+        .any(|field| field.field_type == FieldType::Json || has_json(field.field_type.fields()))
 }
 
 fn parquet_compression(compression: StagingCompression) -> Option<Compression> {

@@ -20,6 +20,7 @@ mod g_nested;
 mod h_streams;
 mod i_views;
 mod j_auth;
+mod loads;
 mod n_schemas;
 mod one_table;
 mod u_wishes;

@@ -2,6 +2,7 @@
 
 mod bytes;
 mod extremes;
+mod files;
 mod layouts;
 mod refusals;
 
