@@ -333,14 +333,12 @@ fn what_is_planned_is_refused_rather_than_ignored() {
 fn what_is_said_of_load_jobs_is_checked() {
     let loads = ("sink.write_method", "file_loads");
     let staging = ("sink.file_loads.staging_path", "gs://bucket/prefix");
+    let elsewhere = ("sink.file_loads.staging_path", "s3://bucket/prefix");
+    refused(&[loads, elsewhere], &["gs://bucket/prefix"]);
     for (said, parts) in [
         (
-            ("sink.file_loads.staging_path", "s3://bucket/prefix"),
-            &["gs://bucket/prefix"][..],
-        ),
-        (
             ("sink.file_loads.compression", "gzip"),
-            &["'sink.file_loads.compression' 'gzip'", "'avro'"],
+            &["'sink.file_loads.compression' 'gzip'", "'avro'"][..],
         ),
         (
             ("sink.file_loads.max_staging_file_bytes", "2 GiB"),
