@@ -249,7 +249,6 @@ fn what_would_change_bigquery() {
         );
     }
     for sql in [
-        "insert overwrite bq.nycflights13.airlines values ('a', 'b')",
         "delete from bq.nycflights13.airlines",
         "update bq.nycflights13.airlines set name = 'x'",
     ] {
