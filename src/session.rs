@@ -2,11 +2,12 @@
 
 use std::sync::Arc;
 
-use datafusion::catalog::MemoryCatalogProviderList;
+use datafusion::catalog::{MemoryCatalogProviderList, TableFunction};
 use datafusion::execution::SessionStateBuilder;
 use datafusion::prelude::{SessionConfig, SessionContext};
 
 use crate::catalog::{BigQueryCatalog, Listings};
+use crate::cdc::{self, KeepChangeOrder};
 use crate::error::{Error, Result};
 use crate::options::registry::PROJECT;
 use crate::options::{BigQueryOptions, Options, RawOptions};
@@ -45,7 +46,11 @@ pub const FILE_TYPE: &str = "BIGQUERY";
 ///   option stands now; a later `SET` of the option to more needs these two set
 ///   as well;
 /// - an analyzer rule, by which an INSERT gives its values to the sink as they are,
-///   so that none is cut to the type of its column without a word.
+///   so that none is cut to the type of its column without a word;
+/// - the functions of [`cdc::functions`], which make sequence numbers of changes, and a
+///   physical optimizer rule, by which changes without them keep their order;
+/// - the table function `debezium_envelopes('file', …)`: the changes in files of
+///   Debezium's JSON, as `op`, `before`, `after` and `source`.
 ///
 /// Nothing is sent to the service before a statement needs it.
 ///
@@ -105,6 +110,15 @@ pub fn with_bigquery(
     planners.insert(0, Arc::new(listings));
     planners.insert(0, Arc::new(relations));
 
+    let functions = builder.scalar_functions().get_or_insert_default();
+    functions.extend(cdc::functions::all());
+    let tables = builder.table_functions().get_or_insert_default();
+    let envelopes = TableFunction::new(
+        cdc::DEBEZIUM_ENVELOPES.to_string(),
+        Arc::new(cdc::DebeziumEnvelopes),
+    );
+    tables.insert(cdc::DEBEZIUM_ENVELOPES.to_string(), Arc::new(envelopes));
+
     let config = config.with_extension(Arc::clone(&shared));
     let most = Options::resolve_over(&RawOptions::new(), &options)?
         .scan
@@ -115,6 +129,7 @@ pub fn with_bigquery(
         .with_config(config)
         .with_analyzer_rule(Arc::new(PlanInserts))
         .with_physical_optimizer_rule(Arc::new(SettleLateFilters))
+        .with_physical_optimizer_rule(Arc::new(KeepChangeOrder))
         .with_table_factory(
             FILE_TYPE.to_string(),
             Arc::new(BigQueryTableFactory::new(shared)),

@@ -5,6 +5,7 @@
 //! [`Options`] what it means after every check, and [`BigQueryOptions`] puts
 //! session defaults behind `SET bigquery.<name> = …`.
 
+mod cdc;
 mod endpoint;
 mod failure;
 mod file_loads;
@@ -19,6 +20,7 @@ mod suggest;
 mod table_create;
 mod values;
 
+pub use cdc::{CdcOptions, ChangeSourceOptions, Staleness, TableReconciliation};
 pub use endpoint::EndpointUrl;
 pub use failure::{DeadLetterTarget, FailureOptions, FailurePolicy, Outstanding};
 pub use file_loads::{

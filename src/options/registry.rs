@@ -181,7 +181,6 @@ const PLANNED: &[(&str, &str)] = &[
         "writing unbounded plans",
     ),
     ("sink.file_loads.schema_reconcile", "changing tables"),
-    ("sink.cdc", "change data capture"),
 ];
 
 /// The row of a name in any of its spellings: case does not matter, `-` and
@@ -663,6 +662,37 @@ options! {
         "none", ValueForm::Text, Session, Stage::Ready, Shown,
         "name of a statement by which it can be repeated: a repetition completes what the first \
          execution had prepared, or does nothing; letters, digits, '.', '-' and '_'"
+    }
+    SINK_CDC_ENABLED = "sink.cdc.enabled" {
+        "false", ValueForm::Switch, Table, Stage::Ready, Shown,
+        "rows are changes by the table's primary key: the table is write-only and has the columns \
+         _CHANGE_TYPE ('UPSERT', which NULL means too, or 'DELETE') and _CHANGE_SEQUENCE_NUMBER; \
+         needs sink.write_method storage_api_at_least_once"
+    }
+    SINK_CDC_MAX_STALENESS = "sink.cdc.max_staleness" {
+        "none", ValueForm::Duration, Table, Stage::Ready, Shown,
+        "how far queries may be behind the changes, in whole seconds; verified before the first \
+         write, and set before it under sink.cdc.table_reconciliation reconcile; where it is not \
+         said, the table keeps what it has"
+    }
+    SINK_CDC_CLEAR_MAX_STALENESS = "sink.cdc.clear_max_staleness" {
+        "false", ValueForm::Switch, Table, Stage::Ready, Shown,
+        "queries see every change: the table must have no max_staleness, which is taken away under \
+         sink.cdc.table_reconciliation reconcile"
+    }
+    SINK_CDC_TABLE_RECONCILIATION = "sink.cdc.table_reconciliation" {
+        "verify_only", ValueForm::Choice(&["verify_only", "reconcile"]), Table, Stage::Ready, Shown,
+        "what becomes of a table without the declared primary key or with another max_staleness: \
+         the write fails, or the table is changed before it; another primary key is never replaced"
+    }
+    SINK_CDC_MYSQL_SOURCE_UUIDS = "sink.cdc.debezium_mysql.source_uuids" {
+        "none", ValueForm::Text, Session, Stage::Ready, Shown,
+        "UUIDs of the MySQL servers behind bigquery_sequence_debezium_mysql, in the order in which \
+         they took over from each other; append new ones, and never move or remove one"
+    }
+    SINK_CDC_TICDC_CLUSTER_ID = "sink.cdc.ticdc.cluster_id" {
+        "none", ValueForm::Text, Session, Stage::Ready, Shown,
+        "the cluster whose changes bigquery_sequence_ticdc orders; those of another fail"
     }
 }
 

@@ -252,6 +252,7 @@ impl Options {
         check_pairs(raw)?;
         check_used(own, raw)?;
         check_methods(own, raw)?;
+        super::cdc::check_used(own, raw)?;
         for (name, _) in raw.iter() {
             if let Stage::Planned(feature) = registry::find(name)?.stage {
                 return Err(Error::configuration(format!(
@@ -377,7 +378,7 @@ fn query(raw: &RawOptions) -> QueryOptions {
     }
 }
 
-fn pair(one: &OptionRow, other: &OptionRow, why: &str) -> Error {
+pub(super) fn pair(one: &OptionRow, other: &OptionRow, why: &str) -> Error {
     Error::configuration(format!(
         "options '{}' and '{}' cannot go together: {why}",
         one.name, other.name

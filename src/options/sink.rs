@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use super::cdc::{CdcOptions, cdc};
 use super::failure::{FailureOptions, failure};
 use super::file_loads::{self, FileLoadOptions, LoadDisposition};
 use super::raw::RawOptions;
@@ -58,6 +59,8 @@ pub struct SinkOptions {
     pub effect: WriteEffect,
     /// Labels of jobs that write.
     pub job_labels: Vec<(String, String)>,
+    /// How to write changes by key, if rows are such.
+    pub cdc: Option<CdcOptions>,
 }
 
 impl SinkOptions {
@@ -291,6 +294,12 @@ impl Default for DestinationOptions {
 /// # Errors
 /// A value out of range, or one that this version does not act on.
 pub(super) fn sink(raw: &RawOptions) -> Result<SinkOptions> {
+    let format = match lower(raw, &registry::SINK_FORMAT).as_deref() {
+        Some("arrow") => AppendFormat::Arrow,
+        Some("proto") => AppendFormat::Proto,
+        _ => AppendFormat::Auto,
+    };
+    let cdc = cdc(raw, format)?;
     check_routing(raw)?;
     let write_method = write_method(raw);
     let file_loads = file_loads::resolve(raw)?;
@@ -311,11 +320,8 @@ pub(super) fn sink(raw: &RawOptions) -> Result<SinkOptions> {
             .get(&registry::JOB_LABELS)
             .and_then(values::map)
             .unwrap_or_default(),
-        format: match lower(raw, &registry::SINK_FORMAT).as_deref() {
-            Some("arrow") => AppendFormat::Arrow,
-            Some("proto") => AppendFormat::Proto,
-            _ => AppendFormat::Auto,
-        },
+        format,
+        cdc,
         missing_value: match lower(raw, &registry::SINK_MISSING_VALUE).as_deref() {
             Some("default") => MissingValue::Default,
             _ => MissingValue::Null,

@@ -8,6 +8,7 @@ use datafusion::common::ScalarValue;
 
 use super::arrival::{Arrival, ExtraField, ExtraSource};
 use super::budget::Budget;
+use super::changes::PlannedChanges;
 use super::destination::{
     Destinations, check_writable, new_columns, not_created, plan, wanted_changes,
 };
@@ -162,6 +163,53 @@ impl BigQuerySinkBuilder {
             return Err(not_created(table, missing));
         }
         self.build_planned(None, schema)
+    }
+
+    /// A sink for batches of `given` whose rows are changes of the one table that they go
+    /// to; `plan` says how, of the columns that are written.
+    ///
+    /// # Errors
+    /// As [`build`](Self::build), and when rows go to several tables.
+    pub(crate) fn build_changes(
+        self,
+        live: &Table,
+        given: SchemaRef,
+        plan: impl FnOnce(&SchemaRef) -> Result<PlannedChanges>,
+    ) -> Result<BigQuerySink> {
+        let dropped = &self.options.destination.drop_columns;
+        let arrival = Arrival::new(given, self.extra.clone(), dropped)?;
+        let Some(table) = self.only_table().cloned() else {
+            return Err(Error::configuration(
+                "changes by key go to one table: leave option 'sink.destination' out",
+            ));
+        };
+        check_writable(&table, &live.kind)?;
+        let planned = plan(&arrival.written)
+            .map_err(|error| error.with_context(format!("writing changes of {table}")))?;
+        let client = match self.credentials {
+            Some(credentials) => self.client.with_credentials(credentials)?,
+            None => self.client,
+        };
+        let destination = Arc::new(planned.destination(&table, &self.options)?);
+        let destinations = Destinations::default();
+        destinations.ready(&destination);
+        let budget = Budget::new(self.options.default_connections);
+        Ok(BigQuerySink {
+            shared: Arc::new(SinkShared {
+                failures: FailureHandler::new(self.options.failure.clone(), &client)?,
+                client,
+                options: self.options,
+                schema: Arc::clone(&arrival.written),
+                new_columns: None,
+                destinations,
+                budget,
+                load_limits: self.load_limits,
+            }),
+            route: Arc::new(Route::Fixed(table)),
+            arrival: Arc::new(arrival),
+            planned: Some(destination),
+            change: PlannedChange::None,
+        })
     }
 
     /// The table of all rows.

@@ -9,7 +9,7 @@ use super::budget::Slot;
 use super::intake::Intake;
 use super::protocol::{Committable, WriterState};
 use super::writer::TableWriter;
-use crate::client::write::append::{AppendStream, Settled};
+use crate::client::write::append::{AppendStream, RequestOrder, Settled};
 use crate::error::{Error, ErrorKind, Result};
 
 /// Appends to the default stream of a table. The rows of a batch are visible when
@@ -127,6 +127,10 @@ impl DefaultWriter {
 
     /// The connection for a request with rows of so many bytes, if one takes it now.
     fn choose(&mut self, bytes: usize) -> Option<usize> {
+        if self.intake.order() == RequestOrder::Kept {
+            // Requests of several connections would have no order.
+            return self.connections[0].stream.has_room(bytes).then_some(0);
+        }
         let in_flight = |at: usize| self.connections[at].stream.in_flight();
         let has_room = |at: &usize| self.connections[*at].stream.has_room(bytes);
         let all = 0..self.connections.len();
@@ -178,10 +182,16 @@ impl DefaultWriter {
                 message,
                 ..
             } => {
+                // They had room before.
                 let left: Vec<Ready> = self.intake.without(&tag, wrong, message).await?;
-                for (origin, rows) in left {
-                    // They had room before.
-                    self.connections[at].stream.send(origin, rows);
+                let stream = &mut self.connections[at].stream;
+                match self.intake.order() {
+                    RequestOrder::Kept => stream.send_instead(left),
+                    RequestOrder::Free => {
+                        for (origin, rows) in left {
+                            stream.send(origin, rows);
+                        }
+                    }
                 }
                 Ok(())
             }

@@ -200,7 +200,7 @@ pub(super) fn wanted_changes(
 }
 
 /// The marks of the columns that rows have: an INSERT may leave out marked ones.
-fn marks_of(rows: &Schema, options: &SinkOptions) -> FieldMarks {
+pub(super) fn marks_of(rows: &Schema, options: &SinkOptions) -> FieldMarks {
     let of_rows = |paths: &[String]| {
         let named = |path: &&String| {
             let first = path.split('.').next().unwrap_or_default().to_lowercase();
@@ -276,6 +276,7 @@ pub(super) fn plan(
         denied,
         load,
         overwrite,
+        changes: None,
     })
 }
 

@@ -9,6 +9,7 @@ use datafusion::common::tree_node::TreeNodeRecursion;
 use datafusion::common::{internal_datafusion_err, internal_err};
 use datafusion::error::{DataFusionError, Result};
 use datafusion::execution::{SendableRecordBatchStream, TaskContext};
+use datafusion::physical_expr::expressions::Column;
 use datafusion::physical_expr::{Distribution, EquivalenceProperties, PhysicalExpr};
 use datafusion::physical_plan::execution_plan::{
     Boundedness, ChildrenPropertiesMode, EmissionType, EvaluationType, ReplaceChildrenOptions,
@@ -22,6 +23,7 @@ use datafusion::physical_plan::{
 };
 use futures::{StreamExt, TryStreamExt, stream};
 
+use super::changes::{Places, RowChanges};
 use super::checkpoint::Run;
 use super::metrics::{CommitMetrics, SinkMetrics};
 use super::protocol::{BigQuerySink, Committable, PlannedChange};
@@ -53,6 +55,16 @@ impl BigQueryWriteExec {
     /// What is written to.
     pub fn sink(&self) -> &BigQuerySink {
         &self.sink
+    }
+
+    /// Whether the last change of a key is the one that arrives last.
+    pub(crate) fn writes_by_arrival(&self) -> bool {
+        let changes = self.changes();
+        changes.is_some_and(|changes| changes.places() == Places::Arrival)
+    }
+
+    fn changes(&self) -> Option<&Arc<dyn RowChanges>> {
+        self.sink.planned.as_ref()?.changes.as_ref()
     }
 
     fn write(&self, f: &mut fmt::Formatter<'_>, separator: &str) -> fmt::Result {
@@ -189,6 +201,26 @@ impl ExecutionPlan for BigQueryWriteExec {
 
     fn children(&self) -> Vec<&Arc<dyn ExecutionPlan>> {
         vec![&self.input]
+    }
+
+    /// Changes of one key go to one writer.
+    fn input_distribution_requirements(&self) -> InputDistributionRequirements {
+        let distribution = match self.changes() {
+            None => Distribution::UnspecifiedDistribution,
+            Some(changes) => {
+                let schema = self.input.schema();
+                let columns = changes.key().iter().map(|name| {
+                    let at = schema.index_of(name).ok()?;
+                    Some(Arc::new(Column::new(name, at)) as Arc<dyn PhysicalExpr>)
+                });
+                match columns.collect::<Option<Vec<_>>>() {
+                    Some(key) if !key.is_empty() => Distribution::KeyPartitioned(key),
+                    // Nothing tells the keys apart before they are encoded.
+                    _ => Distribution::SinglePartition,
+                }
+            }
+        };
+        InputDistributionRequirements::new(vec![distribution])
     }
 
     fn apply_expressions(

@@ -9,11 +9,12 @@ use arrow::compute::concat_batches;
 
 use super::batch::{Cut, Halves, Origin, Ready};
 use super::budget::Budget;
+use super::changes::Prepared;
 use super::failure::FailedRow;
 use super::metrics::SinkCounters;
 use super::writer::{Destination, SinkShared, explain};
 use crate::client::Client;
-use crate::client::write::append::{AppendTarget, RowRefusal, Unexplained};
+use crate::client::write::append::{AppendTarget, RequestOrder, RowRefusal, Unexplained};
 use crate::client::write::{WriteCounters, WriterSchema};
 use crate::error::{Error, ErrorKind, Result};
 use crate::options::StreamOptions;
@@ -82,6 +83,14 @@ impl Intake {
     }
 
     /// What rows go to.
+    /// Whether requests have to be applied in the order in which they are sent.
+    pub(super) fn order(&self) -> RequestOrder {
+        match self.destination.changes {
+            Some(_) => RequestOrder::Kept,
+            None => RequestOrder::Free,
+        }
+    }
+
     pub(super) fn target(&self) -> AppendTarget {
         let encoder = &self.destination.encoder;
         AppendTarget {
@@ -96,6 +105,7 @@ impl Intake {
                 (RowFormat::Arrow, true) => Unexplained::Rows,
                 _ => Unexplained::Final,
             },
+            order: self.order(),
         }
     }
 
@@ -141,10 +151,23 @@ impl Intake {
         drop(held);
         let first_row = self.next_row;
         self.next_row += u64::try_from(batch.num_rows()).unwrap_or(u64::MAX);
+        let source = self.shared.failures.keeps_rows().then(|| batch.clone());
+        let Prepared { batch, refused } = match &self.destination.changes {
+            Some(changes) => {
+                changes.ready().await?;
+                changes.prepare(&batch)?
+            }
+            None => Prepared::from(batch),
+        };
         let encoded = self.destination.encoder.encode(&batch)?;
         let most = self.streams.max_append_request_bytes;
-        let source = self.shared.failures.keeps_rows().then_some(batch);
-        let cut = Cut::new(encoded, first_row, most, overhead, source)?;
+        let mut cut = Cut::new(encoded, first_row, most, overhead, source)?;
+        for failed in &mut cut.failed {
+            if let Some(why) = refused.get(&(failed.row - first_row)) {
+                failed.column = why.column.clone();
+                failed.message = why.message.clone();
+            }
+        }
         self.handle(&cut.failed).await?;
         Ok(cut.ready)
     }

@@ -20,6 +20,7 @@ mod batch;
 mod budget;
 mod buffered;
 mod builder;
+mod changes;
 mod checkpoint;
 mod commit;
 mod created;
@@ -40,6 +41,7 @@ mod writer;
 
 pub(crate) use arrival::{checked_metadata, checked_type, checked_values};
 pub use builder::BigQuerySinkBuilder;
+pub(crate) use changes::{Places, PlannedChanges, Prepared, Refused, RowChanges};
 pub(crate) use checkpoint::Run;
 pub(crate) use destination::new_columns;
 pub use exec::{BigQueryCommitExec, BigQueryWriteExec};

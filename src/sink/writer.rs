@@ -8,6 +8,7 @@ use arrow::datatypes::SchemaRef;
 use async_trait::async_trait;
 
 use super::budget::Budget;
+use super::changes::RowChanges;
 use super::destination::Destinations;
 use super::failure::FailureHandler;
 use super::load::{LoadLimits, LoadTarget};
@@ -82,6 +83,8 @@ pub(super) struct Destination {
     pub(super) load: Option<Arc<LoadTarget>>,
     /// Under the methods that only add rows: what they replace.
     pub(super) overwrite: Option<Overwrite>,
+    /// What makes rows changes by key, if they are.
+    pub(super) changes: Option<Arc<dyn RowChanges>>,
 }
 
 /// What rows replace.

@@ -4,9 +4,11 @@ use std::sync::Arc;
 
 use async_trait::async_trait;
 use datafusion::catalog::{Session, TableProvider, TableProviderFactory};
+use datafusion::common::Constraint;
 use datafusion::error::Result as DataFusionResult;
 use datafusion::logical_expr::CreateExternalTable;
 
+use super::change_table::{BigQueryChangeTable, Names};
 use super::provider::{BigQueryTable, Origin, TableContext};
 use super::shared::Shared;
 use crate::client::rest::jobs::QueryParameters;
@@ -52,6 +54,19 @@ impl BigQueryTableFactory {
             origin: Origin::Declared,
         };
         let declared = Arc::new(command.schema.as_arrow().clone());
+        if options.sink.cdc.is_some() {
+            let key = declared_key(command);
+            let changes = BigQueryChangeTable::open(
+                context,
+                table,
+                declared,
+                key,
+                &options,
+                Names::of(session),
+            )
+            .await?;
+            return Ok(Arc::new(changes));
+        }
         let table = BigQueryTable::live_or_declared(&context, table, declared, &defaults).await?;
         Ok(Arc::new(table))
     }
@@ -133,6 +148,21 @@ impl TableProviderFactory for BigQueryTableFactory {
         })?;
         Ok(table)
     }
+}
+
+/// The columns of PRIMARY KEY (…), if a statement says so.
+fn declared_key(command: &CreateExternalTable) -> Vec<String> {
+    let key = command
+        .constraints
+        .iter()
+        .find_map(|constraint| match constraint {
+            Constraint::PrimaryKey(columns) => Some(columns),
+            Constraint::Unique(_) => None,
+        });
+    let columns = key.into_iter().flatten();
+    columns
+        .map(|column| command.schema.field(*column).name().clone())
+        .collect()
 }
 
 /// Clauses about files have options instead.

@@ -28,10 +28,12 @@ use datafusion::common::tree_node::{Transformed, TreeNode, TreeNodeRecursion};
 use datafusion::common::{DFSchema, Result, ScalarValue};
 use datafusion::config::ConfigOptions;
 use datafusion::logical_expr::{
-    DmlStatement, Expr, ExprSchemable, LogicalPlan, Projection, ScalarUDF, Values, WriteOp, cast,
+    DmlStatement, Expr, ExprSchemable, LogicalPlan, Projection, ScalarUDF, TableSource, Values,
+    WriteOp, cast,
 };
 use datafusion::optimizer::AnalyzerRule;
 
+use super::change_table::BigQueryChangeTable;
 use super::digest::digest;
 use super::exact_cast::{ExactCast, Misfit};
 use super::provider::BigQueryTable;
@@ -79,40 +81,42 @@ impl AnalyzerRule for PlanInserts {
                 return Ok(Transformed::no(plan));
             };
             let target = target(&statement);
-            let table = target
-                .as_deref()
-                .and_then(|table| table.downcast_ref::<BigQueryTable>());
-            let Some(table) = table else {
+            let table = target.as_deref();
+            let statement = if let Some(table) = table.and_then(|t| t.downcast_ref()) {
+                let table: &BigQueryTable = table;
+                let named = table.of_statement(digest(&statement.input)?);
+                let named = Arc::new(DefaultTableSource::new(Arc::new(named)));
+                insert(statement, named, &table.insert_terms(&defaults)?)?
+            } else if let Some(table) = table.and_then(|t| t.downcast_ref()) {
+                let table: &BigQueryChangeTable = table;
+                let itself = Arc::clone(&statement.target);
+                insert(statement, itself, &table.insert_terms(&defaults)?)?
+            } else {
                 return Ok(Transformed::no(LogicalPlan::Dml(statement)));
             };
-            Ok(Transformed::new(
-                LogicalPlan::Dml(insert(statement, table, &table.insert_terms(&defaults)?)?),
-                true,
-                TreeNodeRecursion::Jump,
-            ))
+            let statement = LogicalPlan::Dml(statement);
+            Ok(Transformed::new(statement, true, TreeNodeRecursion::Jump))
         })
         .map(|transformed| transformed.data)
     }
 }
 
-/// The table of an INSERT, if it is one of BigQuery's.
+/// The table of an INSERT.
 fn target(statement: &DmlStatement) -> Option<Arc<dyn TableProvider>> {
     if !matches!(statement.op, WriteOp::Insert(_)) {
         return None;
     }
     let source = statement.target.downcast_ref::<DefaultTableSource>()?;
-    let provider = &source.table_provider;
-    provider.downcast_ref::<BigQueryTable>()?;
-    Some(Arc::clone(provider))
+    Some(Arc::clone(&source.table_provider))
 }
 
+/// The INSERT of values as they are, into `target`.
 fn insert(
     statement: DmlStatement,
-    table: &BigQueryTable,
+    target: Arc<dyn TableSource>,
     terms: &InsertTerms<'_>,
 ) -> Result<DmlStatement> {
     let columns = statement.target.schema();
-    let named = table.of_statement(digest(&statement.input)?);
     let input = Arc::unwrap_or_clone(statement.input);
     let input = match input {
         LogicalPlan::Projection(projection) if is_of_insert(&projection, &columns) => {
@@ -134,7 +138,7 @@ fn insert(
     };
     Ok(DmlStatement::new(
         statement.table_name,
-        Arc::new(DefaultTableSource::new(Arc::new(named))),
+        target,
         statement.op,
         Arc::new(input),
     ))

@@ -1,13 +1,16 @@
 //! BigQuery tables as DataFusion sees them: what is known of a live table
-//! ([`metadata`]), the provider, the factory behind CREATE EXTERNAL TABLE, what SQL
+//! ([`metadata`]), the provider, the one of tables that take changes ([`change_table`]),
+//! the factory behind CREATE EXTERNAL TABLE, what SQL
 //! can say where it names a table ([`relation`], [`functions`]), and what INSERT
 //! means ([`insert`], [`exact_cast`]) and writes to ([`writing`]).
 
+mod change_table;
 mod digest;
 mod exact_cast;
 mod factory;
 mod functions;
 mod insert;
+mod merge;
 mod metadata;
 mod provider;
 mod relation;
@@ -15,6 +18,7 @@ mod shared;
 mod version;
 mod writing;
 
+pub use change_table::BigQueryChangeTable;
 pub use factory::BigQueryTableFactory;
 pub(crate) use insert::PlanInserts;
 pub use provider::BigQueryTable;

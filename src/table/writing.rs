@@ -24,7 +24,22 @@ pub(super) struct InsertTerms<'a> {
     pub(super) misfit: Misfit,
 }
 
-impl InsertTerms<'_> {
+impl<'a> InsertTerms<'a> {
+    /// The terms for a table with these columns.
+    pub(super) fn new(columns: &'a TableSchema, options: SinkOptions) -> Self {
+        Self {
+            columns,
+            marks: FieldMarks {
+                json: options.json_field_paths,
+                geography: options.geography_field_paths,
+            },
+            misfit: match options.failure.policy {
+                FailurePolicy::Fail => Misfit::Fails,
+                _ => Misfit::IsTold,
+            },
+        }
+    }
+
     /// Whether the sink takes values of this type for a column.
     pub(super) fn takes(&self, column: &str, data_type: &DataType) -> bool {
         let Some(column) = self.columns.field(column) else {
@@ -56,20 +71,11 @@ impl BigQueryTable {
     /// An option that is wrong.
     pub(super) fn insert_terms(&self, defaults: &RawOptions) -> Result<InsertTerms<'_>> {
         let options = self.options_over(defaults)?.sink;
-        Ok(InsertTerms {
-            columns: match &self.state {
-                State::Live { found, .. } => &found.schema,
-                State::Declared { columns, .. } => columns,
-            },
-            marks: FieldMarks {
-                json: options.json_field_paths,
-                geography: options.geography_field_paths,
-            },
-            misfit: match options.failure.policy {
-                FailurePolicy::Fail => Misfit::Fails,
-                _ => Misfit::IsTold,
-            },
-        })
+        let columns = match &self.state {
+            State::Live { found, .. } => &found.schema,
+            State::Declared { columns, .. } => columns,
+        };
+        Ok(InsertTerms::new(columns, options))
     }
 
     /// As which run an INSERT is executed, if it may be repeated.

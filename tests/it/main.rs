@@ -1,6 +1,9 @@
 //! What SQL cannot say: faults, restarts, and every row exactly once.
 
 mod catalog;
+mod cdc;
+mod cdc_histories;
+mod cdc_merge;
 mod chaos;
 mod external_tables;
 mod fake_read;

@@ -19,7 +19,7 @@ use std::time::Duration;
 use tokio::sync::mpsc;
 
 use super::counters::{WriteCounters, add, subtract};
-use super::driver::{Driver, Kept, Outcome, Terms};
+use super::driver::{Command, Driver, Kept, Outcome, Terms};
 use super::message::{RequestRows, WriterSchema, most_overhead};
 use super::place::Place;
 use crate::client::retry::RetryPolicy;
@@ -41,6 +41,8 @@ pub struct AppendTarget {
     pub denied: Denied,
     /// What it means when the service refuses a request and names no rows.
     pub unexplained: Unexplained,
+    /// Whether the service has to apply requests in the order in which they are sent.
+    pub order: RequestOrder,
 }
 
 /// What it means when the service refuses a request as wrong, and says neither which
@@ -53,6 +55,19 @@ pub enum Unexplained {
     Final,
     /// Rows may be wrong: the request is [`Settled::Rejected`] with none of them named.
     Rows,
+}
+
+/// Whether requests of a default stream may be applied in another order than they were
+/// sent in, when the service refuses one for now or refuses rows of it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum RequestOrder {
+    /// They may: each adds rows of its own.
+    #[default]
+    Free,
+    /// They may not. When one is refused, all after it are sent again behind it, also
+    /// those that the service has taken meanwhile. After a [`Settled::Rejected`] nothing
+    /// is sent before [`AppendStream::send_instead`] says what takes its place.
+    Kept,
 }
 
 /// What it means when the service denies access to a table.
@@ -133,7 +148,7 @@ pub struct RowRefusal {
 /// order in which the service answered. After an error the stream is over, and
 /// what was in flight may or may not have been written.
 pub struct AppendStream<T> {
-    commands: mpsc::UnboundedSender<Kept<T>>,
+    commands: mpsc::UnboundedSender<Command<T>>,
     settled: mpsc::UnboundedReceiver<Result<Outcome<T>>>,
     task: tokio::task::JoinHandle<()>,
     max_requests: usize,
@@ -203,7 +218,23 @@ impl<T: Send + 'static> AppendStream<T> {
         self.bytes += rows.bytes();
         add(&self.counters.in_flight, 1);
         // Why the driver is gone, if it is, comes with what is settled.
-        let _ = self.commands.send(Kept::new(tag, rows));
+        let _ = self.commands.send(Command::Append(Kept::new(tag, rows)));
+    }
+
+    /// Sends rows in the place of a request that was rejected, before everything that was
+    /// sent after it. Needed once for each rejected request of a stream that keeps the
+    /// order of its requests, also when nothing is left.
+    pub fn send_instead(&mut self, requests: Vec<(T, RequestRows)>) {
+        let kept: Vec<_> = requests
+            .into_iter()
+            .map(|(tag, rows)| {
+                self.requests += 1;
+                self.bytes += rows.bytes();
+                Kept::new(tag, rows)
+            })
+            .collect();
+        add(&self.counters.in_flight, kept.len());
+        let _ = self.commands.send(Command::Instead(kept));
     }
 
     /// Waits until a request is settled. Nothing is lost if the future is

@@ -11,7 +11,7 @@ use tokio::sync::mpsc;
 use tokio::time::Instant;
 use tonic::Code;
 
-use super::append::{Denied, RowRefusal, Settled, Unexplained, recovery, retry};
+use super::append::{Denied, RequestOrder, RowRefusal, Settled, Unexplained, recovery, retry};
 use super::connection::{Call, Ending};
 use super::counters::{WriteCounters, add};
 use super::message::{Opening, Request, RequestRows};
@@ -35,6 +35,7 @@ pub(super) struct Terms {
     pub(super) defaulted: Vec<String>,
     pub(super) denied: Denied,
     pub(super) unexplained: Unexplained,
+    pub(super) order: RequestOrder,
     /// Where the options of such streams are.
     pub(super) options: &'static str,
     pub(super) counters: Arc<WriteCounters>,
@@ -71,6 +72,15 @@ impl<T> Kept<T> {
     }
 }
 
+/// What a driver is told to send.
+#[derive(Debug)]
+pub(super) enum Command<T> {
+    /// Behind everything else.
+    Append(Kept<T>),
+    /// In the place of what was rejected, before everything behind that.
+    Instead(Vec<Kept<T>>),
+}
+
 /// What became of a request, and the room that it took.
 #[derive(Debug)]
 pub(super) struct Outcome<T> {
@@ -92,9 +102,12 @@ pub(super) struct Driver<T> {
     unauthenticated: bool,
     overload: Duration,
     append_timeout: Duration,
-    incoming: mpsc::UnboundedReceiver<Kept<T>>,
+    incoming: mpsc::UnboundedReceiver<Command<T>>,
     outcomes: mpsc::UnboundedSender<Result<Outcome<T>>>,
     call: Option<Call>,
+    /// Until the service has taken a request of the call, each says what the first has to
+    /// say, because one that was refused may have said nothing.
+    opened: Opened,
     calls: u64,
     /// To be sent, oldest first.
     unsent: VecDeque<Kept<T>>,
@@ -103,11 +116,21 @@ pub(super) struct Driver<T> {
     /// Refused on `call`. They are sent again when everything behind them is
     /// answered too, so that requests keep their order.
     refused: VecDeque<Kept<T>>,
+    /// Whether nothing is sent until a rejected request has a substitute: those behind it
+    /// keep their order.
+    held: bool,
     /// Why the first of them was.
     refusal: Option<Error>,
     stranded: bool,
     /// When the call last answered, or got the first request to answer.
     last_answer: Instant,
+}
+
+/// Whether the service knows what a call is for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Opened {
+    NotYet,
+    Known,
 }
 
 /// What is done again.
@@ -121,7 +144,7 @@ enum Repetition {
 
 /// What a driver waits for.
 enum Event<T> {
-    Command(Option<Kept<T>>),
+    Command(Option<Command<T>>),
     Answer(Result<AppendRowsResponse, Ending>),
     Hung,
 }
@@ -131,7 +154,7 @@ impl<T: Send + 'static> Driver<T> {
         terms: Terms,
         place: Place,
         options: &StreamOptions,
-        incoming: mpsc::UnboundedReceiver<Kept<T>>,
+        incoming: mpsc::UnboundedReceiver<Command<T>>,
         outcomes: mpsc::UnboundedSender<Result<Outcome<T>>>,
     ) -> Self {
         let backoff = |policy| Backoff::new(policy, Arc::clone(&terms.clock));
@@ -150,10 +173,12 @@ impl<T: Send + 'static> Driver<T> {
             incoming,
             outcomes,
             call: None,
+            opened: Opened::NotYet,
             calls: 0,
             unsent: VecDeque::new(),
             sent: VecDeque::new(),
             refused: VecDeque::new(),
+            held: false,
             refusal: None,
             stranded: false,
             last_answer: Instant::now(),
@@ -175,7 +200,14 @@ impl<T: Send + 'static> Driver<T> {
         loop {
             self.send_all();
             match self.next().await {
-                Event::Command(Some(request)) => self.unsent.push_back(request),
+                Event::Command(Some(Command::Append(request))) => self.unsent.push_back(request),
+                Event::Command(Some(Command::Instead(requests))) => {
+                    for request in requests.into_iter().rev() {
+                        self.refused.push_front(request);
+                    }
+                    self.held = false;
+                    self.turn_when_answered().await?;
+                }
                 Event::Command(None) => return Ok(()),
                 Event::Answer(Ok(response)) => self.accept(response).await?,
                 Event::Answer(Err(ending)) => self.broken(ending).await?,
@@ -203,19 +235,22 @@ impl<T: Send + 'static> Driver<T> {
             && let Some(mut request) = self.unsent.pop_front()
         {
             let terms = &self.terms;
-            let (call, opening) = match &self.call {
-                Some(call) => (call, None),
-                None => {
-                    let counter = match self.calls {
-                        0 => &terms.counters.connections,
-                        _ => &terms.counters.reconnects,
-                    };
-                    add(counter, 1);
-                    self.calls += 1;
-                    let stream = &terms.opening.stream;
-                    let call = Call::open(&terms.connections, &terms.credentials, stream);
-                    (&*self.call.insert(call), Some(&terms.opening))
-                }
+            if self.call.is_none() {
+                let counter = match self.calls {
+                    0 => &terms.counters.connections,
+                    _ => &terms.counters.reconnects,
+                };
+                add(counter, 1);
+                self.calls += 1;
+                self.opened = Opened::NotYet;
+                let stream = &terms.opening.stream;
+                let call = Call::open(&terms.connections, &terms.credentials, stream);
+                self.call = Some(call);
+            }
+            let Some(call) = &self.call else { return };
+            let opening = match self.opened {
+                Opened::NotYet => Some(&terms.opening),
+                Opened::Known => None,
             };
             self.place.assign(&mut request);
             let message = Request::new(opening, request.offset, &terms.defaulted, &request.rows);
@@ -235,7 +270,12 @@ impl<T: Send + 'static> Driver<T> {
 
     /// Whether answers are awaited before anything is sent again.
     fn turns(&self) -> bool {
-        !self.refused.is_empty() || self.place.is_vacated()
+        self.held || !self.refused.is_empty() || self.place.is_vacated()
+    }
+
+    /// Whether a request is sent again whatever its answer is, because one before it is.
+    fn follows(&self) -> bool {
+        self.terms.order == RequestOrder::Kept && self.turns()
     }
 
     async fn next(&mut self) -> Event<T> {
@@ -272,7 +312,11 @@ impl<T: Send + 'static> Driver<T> {
                 "the service answered a request that was not made",
             ));
         };
+        if let Some(Response::AppendResult(_)) = response.response {
+            self.opened = Opened::Known;
+        }
         match response.response {
+            Some(_) if self.follows() => self.refused.push_back(request),
             Some(Response::AppendResult(result)) => {
                 self.place.written(&request, result.offset)?;
                 self.written_after(request);
@@ -284,7 +328,12 @@ impl<T: Send + 'static> Driver<T> {
                 ));
             }
         }
-        if self.sent.is_empty() && self.turns() && !self.stranded {
+        self.turn_when_answered().await
+    }
+
+    /// Sends again what is to be, if everything on the call is answered.
+    async fn turn_when_answered(&mut self) -> Result<()> {
+        if self.sent.is_empty() && self.turns() && !self.held && !self.stranded {
             self.turn().await?;
         }
         Ok(())
@@ -350,6 +399,7 @@ impl<T: Send + 'static> Driver<T> {
                 wrong,
                 message: error.message.clone(),
             };
+            self.held = self.terms.order == RequestOrder::Kept;
             self.settle(settled, bytes);
             return Ok(());
         }

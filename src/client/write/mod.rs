@@ -88,6 +88,7 @@ impl Access<'_> {
             defaulted: target.defaulted,
             denied: target.denied,
             unexplained: target.unexplained,
+            order: target.order,
             options,
             counters,
         }

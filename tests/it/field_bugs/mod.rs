@@ -23,4 +23,5 @@ mod j_auth;
 mod loads;
 mod n_schemas;
 mod one_table;
+mod q_changes;
 mod u_wishes;

@@ -1,0 +1,26 @@
+CREATE SCHEMA IF NOT EXISTS replica;
+
+CREATE OR REPLACE TABLE replica.customers (
+  id INT64 NOT NULL,
+  name STRING NOT NULL,
+  city STRING,
+  balance NUMERIC,
+  PRIMARY KEY (id) NOT ENFORCED
+);
+
+CREATE OR REPLACE TABLE replica.of_mysql (
+  id INT64 NOT NULL, name STRING NOT NULL, city STRING, balance NUMERIC,
+  PRIMARY KEY (id) NOT ENFORCED
+);
+
+CREATE OR REPLACE TABLE replica.of_tidb (
+  id INT64 NOT NULL, name STRING NOT NULL, city STRING, balance NUMERIC,
+  PRIMARY KEY (id) NOT ENFORCED
+);
+
+CREATE OR REPLACE TABLE replica.of_spanner (
+  id INT64 NOT NULL, name STRING NOT NULL, city STRING, balance NUMERIC,
+  PRIMARY KEY (id) NOT ENFORCED
+);
+
+CREATE OR REPLACE TABLE replica.keyless (id INT64 NOT NULL, name STRING);

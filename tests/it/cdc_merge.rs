@@ -1,0 +1,190 @@
+//! MERGE INTO a table of changes, and changes that are read off Debezium's files.
+
+use datafusion::prelude::SessionContext;
+
+use crate::harness::{PROJECT, Server, error, rows, text};
+
+async fn session() -> (Server, SessionContext) {
+    let server = Server::start(1 << 20).await;
+    server.create_dataset("d").await;
+    server
+        .query(
+            "CREATE TABLE d.t (id INT64 NOT NULL, name STRING NOT NULL, price FLOAT64, \
+             PRIMARY KEY (id) NOT ENFORCED); \
+             INSERT INTO d.t (id, name, price) VALUES (1, 'a', 1), (2, 'b', 2), (3, 'c', 3)",
+        )
+        .await;
+    let context = server.session(1);
+    context
+        .sql(&format!(
+            "CREATE EXTERNAL TABLE t STORED AS BIGQUERY LOCATION '{PROJECT}.d.t' \
+             OPTIONS ('sink.cdc.enabled' 'true')"
+        ))
+        .await
+        .unwrap();
+    context
+        .sql(
+            "CREATE TABLE s AS SELECT * FROM (VALUES (1, 'A', 10.0, 'u'), (2, '', 0.0, 'd'), \
+             (4, 'D', 40.0, 'u'), (9, '', 0.0, 'd'), (5, 'E', 50.0, NULL)) v(id, name, price, op)",
+        )
+        .await
+        .unwrap();
+    (server, context)
+}
+
+async fn stored(context: &SessionContext) -> String {
+    let found = text(context, "SELECT id, name, price FROM bq.d.t ORDER BY id").await;
+    let lines = found.lines().skip(3).filter(|line| line.starts_with('|'));
+    let lines: Vec<String> = lines
+        .map(|line| {
+            let cells = line.trim_matches('|').split('|').map(str::trim);
+            cells.collect::<Vec<_>>().join(" ")
+        })
+        .collect();
+    lines.join("; ")
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_merge_by_key_is_upserts_and_deletions() {
+    let (_server, context) = session().await;
+    rows(
+        &context,
+        "MERGE INTO t USING s ON t.id = s.id \
+         WHEN MATCHED AND s.op = 'd' THEN DELETE \
+         WHEN MATCHED THEN UPDATE SET name = s.name, price = s.price \
+         WHEN NOT MATCHED AND s.op IS DISTINCT FROM 'd' THEN \
+         INSERT (id, name, price) VALUES (s.id, s.name, s.price)",
+    )
+    .await;
+    assert_eq!(
+        stored(&context).await,
+        "1 A 10.0; 3 c 3.0; 4 D 40.0; 5 E 50.0"
+    );
+    rows(
+        &context,
+        "MERGE INTO t USING (SELECT 3 AS k UNION ALL SELECT 77) AS gone ON gone.k = t.id \
+         WHEN MATCHED THEN DELETE",
+    )
+    .await;
+    assert_eq!(stored(&context).await, "1 A 10.0; 4 D 40.0; 5 E 50.0");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_merge_that_changes_cannot_say_is_refused() {
+    let (_server, context) = session().await;
+    let update = "WHEN MATCHED THEN UPDATE SET name = s.name, price = s.price";
+    let insert = "WHEN NOT MATCHED THEN INSERT (id, name, price) VALUES (s.id, s.name, s.price)";
+    for (clauses, why) in [
+        (format!("ON t.id = s.id {update}"), "inserts none"),
+        (format!("ON t.id = s.id {insert}"), "updates none"),
+        (
+            format!("ON t.name = s.name {update} {insert}"),
+            "primary key",
+        ),
+        (
+            format!("ON t.id = s.id AND s.price > 1 {update} {insert}"),
+            "primary key",
+        ),
+        (
+            format!(
+                "ON t.id = s.id WHEN MATCHED THEN UPDATE SET name = s.name, price = t.price + 1 {insert}"
+            ),
+            "looks at column price",
+        ),
+        (
+            format!("ON t.id = s.id WHEN MATCHED AND t.price > 1 THEN DELETE {update} {insert}"),
+            "looks at column price",
+        ),
+        (
+            format!("ON t.id = s.id WHEN MATCHED THEN UPDATE SET name = s.name {insert}"),
+            "column price is not both",
+        ),
+        (
+            format!(
+                "ON t.id = s.id WHEN MATCHED THEN UPDATE SET name = 'x', price = s.price {insert}"
+            ),
+            "is updated to",
+        ),
+        (
+            format!("ON t.id = s.id {update} {insert} WHEN NOT MATCHED BY SOURCE THEN DELETE"),
+            "need to know which rows",
+        ),
+        // Row by row: 'd' would insert what is not there.
+        (
+            format!("ON t.id = s.id WHEN MATCHED AND s.op = 'd' THEN DELETE {update} {insert}"),
+            "both conditions must hold",
+        ),
+    ] {
+        let error = error(&context, &format!("MERGE INTO t USING s {clauses}"))
+            .await
+            .to_string();
+        assert!(error.contains(why), "{clauses}: {error}");
+        assert_eq!(
+            stored(&context).await,
+            "1 a 1.0; 2 b 2.0; 3 c 3.0",
+            "{clauses}"
+        );
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn envelopes_come_in_the_order_of_their_lines() {
+    let (_server, context) = session().await;
+    let folder = tempfile::TempDir::new().unwrap();
+    let file = |name: &str| folder.path().join(name).display().to_string();
+    let line = |op: &str, before: &str, after: &str| {
+        format!(
+            "{{\"op\":\"{op}\",\"before\":{before},\"after\":{after},\"source\":{{\"lsn\":7}},\"ts_ms\":5}}\n"
+        )
+    };
+    let first = [
+        line("r", "null", r#"{"id":1,"name":"one"}"#),
+        "\nnull\n".to_string(),
+        format!(
+            "{{\"schema\":{{}},\"payload\":{}}}\n",
+            line("u", "null", r#"{"id":1,"name":"two","price":2.5}"#).trim()
+        ),
+    ];
+    std::fs::write(file("1.jsonl"), first.concat()).unwrap();
+    std::fs::write(file("2.jsonl"), line("d", r#"{"id":1}"#, "null")).unwrap();
+    let call = format!(
+        "debezium_envelopes('{}', '{}')",
+        file("1.jsonl"),
+        file("2.jsonl")
+    );
+    let found = text(
+        &context,
+        &format!("SELECT op, coalesce(after['id'], before['id']) AS id, after['price'] AS price, source, ts_ms FROM {call}"),
+    )
+    .await;
+    let lines: Vec<&str> = found.lines().skip(3).collect();
+    assert!(
+        lines[0].contains("| r  | 1  |       | {\"lsn\":7} | 5"),
+        "{found}"
+    );
+    assert!(lines[1].contains("| u  | 1  | 2.5"), "{found}");
+    assert!(lines[2].contains("| d  | 1  | "), "{found}");
+
+    std::fs::write(file("3.jsonl"), "\n{\"id\": 1}\n").unwrap();
+    for (call, parts) in [
+        (
+            format!("debezium_envelopes('{}')", file("3.jsonl")),
+            ["line 2", "neither 'op'"],
+        ),
+        (
+            format!("debezium_envelopes('{}')", file("4.jsonl")),
+            ["4.jsonl", "cannot be read"],
+        ),
+        (
+            "debezium_envelopes()".to_string(),
+            ["debezium_envelopes", "in quotes"],
+        ),
+    ] {
+        let error = error(&context, &format!("SELECT * FROM {call}"))
+            .await
+            .to_string();
+        for part in parts {
+            assert!(error.contains(part), "{call}: {error}");
+        }
+    }
+}
