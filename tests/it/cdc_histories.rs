@@ -100,15 +100,14 @@ fn batch(changes: &[Change], told: Told) -> RecordBatch {
 }
 
 fn session(server: &Server) -> SessionContext {
-    let context = server.session_saying([
+    server.session_saying([
         ("sink.default_stream.max_append_request_bytes", "1 KiB"),
         ("sink.default_stream.recovery.initial_backoff", "1 ms"),
         ("sink.default_stream.recovery.max_backoff", "3 ms"),
         ("sink.default_stream.recovery.max_attempts", "20"),
         ("sink.default_stream.retry.initial_delay", "1 ms"),
         ("sink.default_stream.retry.max_attempts", "20"),
-    ]);
-    context
+    ])
 }
 
 fn fault(random: &mut StdRng) -> Action {

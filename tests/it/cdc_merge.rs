@@ -62,7 +62,7 @@ async fn a_merge_by_key_is_upserts_and_deletions() {
     );
     rows(
         &context,
-        "MERGE INTO t USING (SELECT 3 AS k UNION ALL SELECT 77) AS gone ON gone.k = t.id \
+        "MERGE INTO t USING (VALUES (3), (77)) AS gone(k) ON gone.k = t.id \
          WHEN MATCHED THEN DELETE",
     )
     .await;

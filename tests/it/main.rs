@@ -4,6 +4,7 @@ mod catalog;
 mod cdc;
 mod cdc_histories;
 mod cdc_merge;
+mod cdc_pure;
 mod chaos;
 mod external_tables;
 mod fake_read;
