@@ -23,6 +23,7 @@ pub mod client;
 pub mod error;
 mod filter;
 pub mod options;
+mod plan_node;
 pub mod query;
 pub mod scan;
 pub mod session;

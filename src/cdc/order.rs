@@ -25,6 +25,7 @@ use datafusion::physical_plan::{
     InputDistributionRequirements, PlanProperties,
 };
 
+use crate::plan_node::only;
 use crate::sink::BigQueryWriteExec;
 
 /// The plan with an order that is asked for, if it ends in an ORDER BY.
@@ -108,14 +109,11 @@ impl ExecutionPlan for KeepOrderExec {
 
     fn replace_children(
         self: Arc<Self>,
-        mut children: Vec<Arc<dyn ExecutionPlan>>,
+        children: Vec<Arc<dyn ExecutionPlan>>,
         _: ReplaceChildrenOptions,
     ) -> Result<Arc<dyn ExecutionPlan>> {
-        let Some(input) = children.pop().filter(|_| children.is_empty()) else {
-            return plan_err!("an order is kept of one input");
-        };
         Ok(Arc::new(Self {
-            input,
+            input: only(self.name(), children)?,
             order: self.order.clone(),
         }))
     }

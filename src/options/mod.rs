@@ -12,6 +12,7 @@ mod file_loads;
 mod raw;
 pub mod registry;
 mod resolved;
+mod rows;
 mod set;
 mod sink;
 mod stream;

@@ -34,10 +34,8 @@ use crate::client::Client;
 use crate::client::rest::jobs::QueryParameters;
 use crate::error::{Error, ErrorKind};
 use crate::options::ScanOptions;
-use crate::scan::explain::{one_line, short, write_list};
-use crate::scan::{
-    BigQueryScanExec, ReadSpec, Rounds, Snapshots, Source, StatementId, absorb, explain,
-};
+use crate::plan_node::{apply, node, one_line, short, write_list};
+use crate::scan::{BigQueryScanExec, ReadSpec, Rounds, Snapshots, Source, StatementId, absorb};
 use crate::types::{LineageDataset, TableSchema};
 
 /// What a query is.
@@ -466,7 +464,7 @@ impl Partition {
 
 impl DisplayAs for BigQueryQueryExec {
     fn fmt_as(&self, t: DisplayFormatType, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        explain::node(t, f, self.name(), |f, separator| self.write(f, separator))
+        node(t, f, self.name(), |f, separator| self.write(f, separator))
     }
 }
 
@@ -487,7 +485,7 @@ impl ExecutionPlan for BigQueryQueryExec {
         &self,
         f: &mut dyn FnMut(&Arc<dyn PhysicalExpr>) -> Result<TreeNodeRecursion>,
     ) -> Result<TreeNodeRecursion> {
-        explain::apply(self.spec.outputs().map(|output| &output.expr), f)
+        apply(self.spec.outputs().map(|output| &output.expr), f)
     }
 
     fn replace_children(

@@ -25,11 +25,12 @@ use datafusion::physical_plan::{
 
 use super::dynamic::LateFilters;
 use super::execution::{Executions, Source};
-use super::explain::{self, short, write_list};
+
 use super::metrics::ScanMetrics;
 use super::prune;
 use super::spec::ReadSpec;
 use super::stream::PartitionReader;
+use crate::plan_node::{apply, node, short, write_list};
 use crate::types::{LineageDataset, TableRef};
 
 /// Reads a BigQuery table through the Storage Read API.
@@ -151,7 +152,7 @@ impl BigQueryScanExec {
 
 impl DisplayAs for BigQueryScanExec {
     fn fmt_as(&self, t: DisplayFormatType, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        explain::node(t, f, self.name(), |f, separator| self.write(f, separator))
+        node(t, f, self.name(), |f, separator| self.write(f, separator))
     }
 }
 
@@ -175,7 +176,7 @@ impl ExecutionPlan for BigQueryScanExec {
         // A filter that nobody shows is not computed.
         let shown = self.late_filters.shown();
         let outputs = self.spec.outputs().map(|output| &output.expr);
-        explain::apply(shown.chain(outputs), f)
+        apply(shown.chain(outputs), f)
     }
 
     fn replace_children(

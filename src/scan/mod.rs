@@ -9,7 +9,6 @@ mod dynamic;
 mod dynamic_plan;
 mod exec;
 mod execution;
-pub(crate) mod explain;
 mod metrics;
 mod prune;
 mod read_ahead;

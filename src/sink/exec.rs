@@ -28,6 +28,7 @@ use super::checkpoint::Run;
 use super::metrics::{CommitMetrics, SinkMetrics};
 use super::protocol::{BigQuerySink, Committable, PlannedChange};
 use crate::error::{Error, ErrorKind};
+use crate::plan_node::{node, only, write_list};
 
 /// Writes the rows of its input, each partition by a writer of its own. Its rows
 /// are what the writers have prepared for the commit.
@@ -77,8 +78,7 @@ impl BigQueryWriteExec {
         let Some(planned) = &self.sink.planned else {
             return Ok(());
         };
-        let columns = planned.encoder.columns().join(", ");
-        write!(f, "{separator}columns=[{columns}]")?;
+        write_list(f, separator, "columns", planned.encoder.columns())?;
         if let (Some(load), Some(path)) = (
             &planned.load,
             &self.sink.shared.options.file_loads.staging_path,
@@ -97,17 +97,13 @@ impl BigQueryWriteExec {
             }
         }
         let (null, defaulted) = (&planned.null, &planned.defaulted);
-        if !null.is_empty() {
-            write!(f, "{separator}null=[{}]", null.join(", "))?;
-        }
-        if !defaulted.is_empty() {
-            write!(f, "{separator}default=[{}]", defaulted.join(", "))?;
-        }
+        write_list(f, separator, "null", null)?;
+        write_list(f, separator, "default", defaulted)?;
         match &self.sink.change {
             PlannedChange::None => {}
             PlannedChange::Creation => write!(f, "{separator}create=if_needed")?,
             PlannedChange::Columns(columns) => {
-                write!(f, "{separator}change=[{}]", columns.join(", "))?;
+                write_list(f, separator, "change", columns)?;
             }
         }
         Ok(())
@@ -171,22 +167,11 @@ fn properties(schema: SchemaRef, partitions: usize) -> Arc<PlanProperties> {
     Arc::new(properties)
 }
 
-fn only(children: Vec<Arc<dyn ExecutionPlan>>) -> Result<Arc<dyn ExecutionPlan>> {
-    let [input] = <[_; 1]>::try_from(children).map_err(|children| {
-        internal_datafusion_err!("a write has one input, and got {}", children.len())
-    })?;
-    Ok(input)
-}
-
 impl DisplayAs for BigQueryWriteExec {
     fn fmt_as(&self, t: DisplayFormatType, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match t {
-            DisplayFormatType::Default | DisplayFormatType::Verbose => {
-                f.write_str("BigQueryWriteExec: ")?;
-                self.write(f, ", ")
-            }
-            DisplayFormatType::TreeRender => self.write(f, "\n"),
-        }
+        node(t, f, "BigQueryWriteExec", |f, separator| {
+            self.write(f, separator)
+        })
     }
 }
 
@@ -235,7 +220,10 @@ impl ExecutionPlan for BigQueryWriteExec {
         children: Vec<Arc<dyn ExecutionPlan>>,
         _: ReplaceChildrenOptions,
     ) -> Result<Arc<dyn ExecutionPlan>> {
-        Ok(Arc::new(Self::new(only(children)?, self.sink.clone())))
+        Ok(Arc::new(Self::new(
+            only(self.name(), children)?,
+            self.sink.clone(),
+        )))
     }
 
     fn with_new_children(
@@ -314,13 +302,9 @@ fn batch_of(committables: &[Committable]) -> Result<RecordBatch> {
 
 impl DisplayAs for BigQueryCommitExec {
     fn fmt_as(&self, t: DisplayFormatType, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match t {
-            DisplayFormatType::Default | DisplayFormatType::Verbose => {
-                f.write_str("BigQueryCommitExec: ")?;
-                self.write(f, ", ")
-            }
-            DisplayFormatType::TreeRender => self.write(f, "\n"),
-        }
+        node(t, f, "BigQueryCommitExec", |f, separator| {
+            self.write(f, separator)
+        })
     }
 }
 
@@ -357,7 +341,7 @@ impl ExecutionPlan for BigQueryCommitExec {
         children: Vec<Arc<dyn ExecutionPlan>>,
         _: ReplaceChildrenOptions,
     ) -> Result<Arc<dyn ExecutionPlan>> {
-        let commit = Self::new(only(children)?, self.sink.clone());
+        let commit = Self::new(only(self.name(), children)?, self.sink.clone());
         Ok(Arc::new(commit.with_run(self.run.clone())))
     }
 

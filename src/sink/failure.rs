@@ -11,10 +11,10 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use arrow::array::RecordBatch;
 
 use super::dead_letter::{DeadLetter, DeadLetters};
+use super::metrics::SinkCounters;
 use crate::client::Client;
 use crate::error::{Error, ErrorKind, Result};
 use crate::options::{FailureOptions, FailurePolicy};
-use crate::types::TableRef;
 
 /// So many failing rows are told one by one; the rest are only counted.
 const TOLD: u64 = 100;
@@ -104,28 +104,22 @@ impl FailureHandler {
         }
     }
 
-    /// Decides over rows that writer `subtask` had for `table`: Ok leaves them out.
+    /// Decides over rows that writer `subtask` had for `destination`, which is a table
+    /// or what should have named one. Ok leaves them out and counts them.
     ///
     /// # Errors
     /// [`ErrorKind::InvalidArgument`] naming the first of them, when they must not
     /// be left out; and what keeps a dead letter from being delivered.
     pub(crate) async fn handle(
         &self,
-        table: &TableRef,
-        subtask: usize,
-        failed: &[FailedRow],
-    ) -> Result<()> {
-        self.handle_for(&table.to_string(), subtask, failed).await
-    }
-
-    /// The same for rows that go to no table: `destination` is what should have named
-    /// one.
-    pub(crate) async fn handle_for(
-        &self,
         destination: &str,
         subtask: usize,
         failed: &[FailedRow],
+        counters: &SinkCounters,
     ) -> Result<()> {
+        if failed.is_empty() {
+            return Ok(());
+        }
         for failed in failed {
             let reason = match self.options.policy {
                 FailurePolicy::Fail => return Err(self.error(subtask, failed, "")),
@@ -151,14 +145,14 @@ impl FailureHandler {
                 );
             }
         }
-        match &self.letters {
-            Some(letters) if !failed.is_empty() => {
-                let failed = failed.iter();
-                let made = failed.map(|failed| DeadLetter::new(destination, subtask, failed));
-                letters.add(made.collect()).await
-            }
-            _ => Ok(()),
+        if let Some(letters) = &self.letters {
+            let made = failed.iter();
+            let made = made.map(|failed| DeadLetter::new(destination, subtask, failed));
+            letters.add(made.collect()).await?;
         }
+        let more = u64::try_from(failed.len()).unwrap_or(u64::MAX);
+        counters.skipped.fetch_add(more, Ordering::Relaxed);
+        Ok(())
     }
 
     fn error(&self, subtask: usize, failed: &FailedRow, more: &str) -> Error {
@@ -195,9 +189,7 @@ mod tests {
         FailureHandler::new(options, &client).unwrap()
     }
 
-    fn table() -> TableRef {
-        TableRef::new("p", "d", "t").unwrap()
-    }
+    const TABLE: &str = "p.d.t";
 
     fn failed(row: u64) -> FailedRow {
         FailedRow {
@@ -210,8 +202,9 @@ mod tests {
 
     #[tokio::test]
     async fn fail_names_the_row_and_the_column() {
+        let counters = SinkCounters::default();
         let error = handler(FailurePolicy::Fail, None)
-            .handle(&table(), 0, &[failed(7)])
+            .handle(TABLE, 0, &[failed(7)], &counters)
             .await
             .unwrap_err();
         assert_eq!(
@@ -219,7 +212,7 @@ mod tests {
             "row 7, column 'at' cannot be written: too fine"
         );
         let error = handler(FailurePolicy::Fail, None)
-            .handle(&table(), 3, &[failed(7)])
+            .handle(TABLE, 3, &[failed(7)], &counters)
             .await
             .unwrap_err();
         assert!(error.message().contains("row 7 of partition 3"), "{error}");
@@ -227,10 +220,21 @@ mod tests {
 
     #[tokio::test]
     async fn drop_goes_on_up_to_the_limit() {
+        let counters = SinkCounters::default();
         let handler = handler(FailurePolicy::Drop, Some(2));
-        handler.handle(&table(), 0, &[failed(1)]).await.unwrap();
-        handler.handle(&table(), 1, &[failed(1)]).await.unwrap();
-        let error = handler.handle(&table(), 0, &[failed(9)]).await.unwrap_err();
+        handler
+            .handle(TABLE, 0, &[failed(1)], &counters)
+            .await
+            .unwrap();
+        handler
+            .handle(TABLE, 1, &[failed(1)], &counters)
+            .await
+            .unwrap();
+        let error = handler
+            .handle(TABLE, 0, &[failed(9)], &counters)
+            .await
+            .unwrap_err();
+        assert_eq!(counters.skipped(), 2);
         for part in ["row 9", "at most 2", "sink.failure.max_rows"] {
             assert!(error.message().contains(part), "{error}");
         }

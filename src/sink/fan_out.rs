@@ -264,19 +264,15 @@ impl FanOut {
 
     /// Decides over rows that go to no table.
     async fn leave_out(&mut self, failed: &[FailedRow]) -> Result<()> {
-        if failed.is_empty() {
-            return Ok(());
-        }
         let target = self.sink.target();
-        let failures = Arc::clone(&self.sink.shared.failures);
-        let handled = failures.handle_for(&target, self.subtask, failed).await;
+        let failures = &self.sink.shared.failures;
+        let handled = failures
+            .handle(&target, self.subtask, failed, &self.counters)
+            .await;
         handled.map_err(|error| match self.sink.route.as_ref() {
             Route::Fixed(table) => error.with_context(format!("writing table {table}")),
             Route::Pattern(_) | Route::Resolver(_) => error,
-        })?;
-        let more = u64::try_from(failed.len()).unwrap_or(u64::MAX);
-        self.counters.skipped.fetch_add(more, Ordering::Relaxed);
-        Ok(())
+        })
     }
 
     fn count(&self, table: &TableRef, prepared: &[Committable]) {

@@ -2,7 +2,6 @@
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
 
 use arrow::array::RecordBatch;
 use arrow::compute::concat_batches;
@@ -211,12 +210,10 @@ impl Intake {
     }
 
     async fn handle(&self, failed: &[FailedRow]) -> Result<()> {
+        let table = self.destination.table.to_string();
         let failures = &self.shared.failures;
         failures
-            .handle(&self.destination.table, self.subtask, failed)
-            .await?;
-        let more = u64::try_from(failed.len()).unwrap_or(u64::MAX);
-        self.counters.skipped.fetch_add(more, Ordering::Relaxed);
-        Ok(())
+            .handle(&table, self.subtask, failed, &self.counters)
+            .await
     }
 }

@@ -1,7 +1,6 @@
 //! A table that takes changes by key.
 
-use std::collections::HashMap;
-use std::sync::{Arc, OnceLock};
+use std::sync::Arc;
 
 use async_trait::async_trait;
 use datafusion::arrow::datatypes::{DataType, Field as ArrowField, Schema, SchemaRef};
@@ -10,13 +9,13 @@ use datafusion::common::DFSchemaRef;
 use datafusion::error::{DataFusionError, Result as DataFusionResult};
 use datafusion::logical_expr::dml::{InsertOp, MergeIntoClause};
 use datafusion::logical_expr::{Expr, TableType};
-use datafusion::physical_plan::{ExecutionPlan, ExecutionPlanProperties};
+use datafusion::physical_plan::ExecutionPlan;
 
-use super::insert;
+use super::insert::LeftOut;
 use super::merge;
 use super::metadata::{LiveTable, SchemaTerms};
 use super::provider::TableContext;
-use super::writing::InsertTerms;
+use super::writing::{InsertTerms, why_not};
 use crate::cdc::{self, CHANGE_SEQUENCE_NUMBER, CHANGE_TYPE};
 use crate::client::rest::model::Table;
 use crate::error::{Error, ErrorKind, Result};
@@ -63,7 +62,7 @@ pub struct BigQueryChangeTable {
     schema: SchemaRef,
     /// What the columns take, the pseudocolumns included.
     takes: TableSchema,
-    left_out: OnceLock<HashMap<String, Expr>>,
+    left_out: LeftOut,
 }
 
 impl BigQueryChangeTable {
@@ -122,7 +121,7 @@ impl BigQueryChangeTable {
             key,
             schema: Arc::new(Schema::new(fields)),
             takes,
-            left_out: OnceLock::new(),
+            left_out: LeftOut::default(),
         })
     }
 
@@ -186,12 +185,11 @@ impl BigQueryChangeTable {
         session: &dyn Session,
         input: Arc<dyn ExecutionPlan>,
     ) -> DataFusionResult<Arc<dyn ExecutionPlan>> {
-        let extensions = &session.config_options().extensions;
-        if extensions.get::<BigQueryOptions>().is_none() {
-            return self.refuse("the session was made without with_bigquery");
-        }
-        if input.boundedness().is_unbounded() {
-            return self.refuse("the input never ends, and this version commits at its end");
+        if let Some(why) = why_not(session, &input) {
+            return Err(DataFusionError::from(Error::new(
+                ErrorKind::Unsupported,
+                format!("writing changes of {}: {why}", self.table),
+            )));
         }
         let defaults = BigQueryOptions::of(session.config_options());
         let options = self.options(&defaults)?;
@@ -251,16 +249,7 @@ impl TableProvider for BigQueryChangeTable {
 
     /// As of every table of BigQuery: a NULL that can be told from one that was said.
     fn get_column_default(&self, column: &str) -> Option<&Expr> {
-        let left_out = self.left_out.get_or_init(|| {
-            let fields = self.schema.fields().iter();
-            fields
-                .filter_map(|field| {
-                    let null = insert::left_out(field.data_type())?;
-                    Some((field.name().clone(), null))
-                })
-                .collect()
-        });
-        left_out.get(column)
+        self.left_out.column(&self.schema, column)
     }
 
     async fn insert_into(

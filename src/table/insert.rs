@@ -18,9 +18,9 @@
 //! would change the value.
 
 use std::collections::HashMap;
-use std::sync::{Arc, LazyLock};
+use std::sync::{Arc, LazyLock, OnceLock};
 
-use datafusion::arrow::datatypes::{DataType, Field, SchemaRef};
+use datafusion::arrow::datatypes::{DataType, Field, Schema, SchemaRef};
 use datafusion::catalog::TableProvider;
 use datafusion::catalog::default_table_source::DefaultTableSource;
 use datafusion::common::metadata::FieldMetadata;
@@ -47,9 +47,25 @@ const LEFT_OUT: &str = "datafusion_bigquery.left_out";
 static LEFT_OUT_MARK: LazyLock<FieldMetadata> =
     LazyLock::new(|| FieldMetadata::from(HashMap::from([(LEFT_OUT.to_string(), String::new())])));
 
-/// What DataFusion is told to fill a left out column with: a NULL that can be told
-/// from one that was said.
-pub(super) fn left_out(data_type: &DataType) -> Option<Expr> {
+/// What DataFusion is told to fill columns with that a statement leaves out: a NULL
+/// that can be told from one that was said.
+#[derive(Debug, Default)]
+pub(super) struct LeftOut(OnceLock<HashMap<String, Expr>>);
+
+impl LeftOut {
+    /// The filling of a column of `schema`, which is always the same one.
+    pub(super) fn column(&self, schema: &Schema, name: &str) -> Option<&Expr> {
+        let columns = self.0.get_or_init(|| {
+            let fields = schema.fields().iter();
+            fields
+                .filter_map(|field| Some((field.name().clone(), left_out(field.data_type())?)))
+                .collect()
+        });
+        columns.get(name)
+    }
+}
+
+fn left_out(data_type: &DataType) -> Option<Expr> {
     let null = ScalarValue::try_from(data_type).ok()?;
     Some(Expr::Literal(null, Some(LEFT_OUT_MARK.clone())))
 }

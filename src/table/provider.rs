@@ -1,7 +1,6 @@
 //! A BigQuery table as DataFusion's [`TableProvider`].
 
-use std::collections::HashMap;
-use std::sync::{Arc, OnceLock};
+use std::sync::Arc;
 
 use async_trait::async_trait;
 use datafusion::arrow::datatypes::SchemaRef;
@@ -13,7 +12,7 @@ use datafusion::logical_expr::dml::{InsertOp, MergeIntoClause};
 use datafusion::logical_expr::{Expr, TableProviderFilterPushDown, TableType};
 use datafusion::physical_plan::ExecutionPlan;
 
-use super::insert;
+use super::insert::LeftOut;
 use super::metadata::{LiveTable, Reading, SchemaTerms};
 use super::version::Version;
 use crate::client::Client;
@@ -48,7 +47,7 @@ pub struct BigQueryTable {
     version: Version,
     pub(super) state: State,
     /// What INSERT fills each column with that it leaves out.
-    left_out: OnceLock<HashMap<String, Expr>>,
+    left_out: LeftOut,
     /// What tells the INSERT from others that this is the target of.
     pub(super) statement: Option<String>,
 }
@@ -174,7 +173,7 @@ impl BigQueryTable {
             runs: Arc::clone(&self.runs),
             version,
             state,
-            left_out: OnceLock::new(),
+            left_out: LeftOut::default(),
             statement: None,
         }
     }
@@ -219,7 +218,7 @@ impl BigQueryTable {
             runs: Arc::clone(&context.runs),
             version: Version::default(),
             state,
-            left_out: OnceLock::new(),
+            left_out: LeftOut::default(),
             statement: None,
         }
     }
@@ -462,17 +461,7 @@ impl TableProvider for BigQueryTable {
     /// A NULL that [`PlanInserts`](super::insert::PlanInserts) can tell from one that
     /// was said.
     fn get_column_default(&self, column: &str) -> Option<&Expr> {
-        let left_out = self.left_out.get_or_init(|| {
-            let schema = self.schema();
-            let fields = schema.fields().iter();
-            fields
-                .filter_map(|field| {
-                    let null = insert::left_out(field.data_type())?;
-                    Some((field.name().clone(), null))
-                })
-                .collect()
-        });
-        left_out.get(column)
+        self.left_out.column(&self.schema(), column)
     }
 
     async fn insert_into(

@@ -64,6 +64,22 @@ impl<'a> InsertTerms<'a> {
     }
 }
 
+/// Why the rows of `input` cannot be written whatever they are; None if they can.
+pub(super) fn why_not(
+    session: &dyn Session,
+    input: &Arc<dyn ExecutionPlan>,
+) -> Option<&'static str> {
+    let extensions = &session.config_options().extensions;
+    if extensions.get::<BigQueryOptions>().is_none() {
+        return Some(
+            "the session does not know BigQuery's INSERT, and would cast values to the table's \
+             types at any cost: make it by with_bigquery",
+        );
+    }
+    let unbounded = input.boundedness().is_unbounded();
+    unbounded.then_some("the input never ends, and this version commits at its end")
+}
+
 impl BigQueryTable {
     /// How values of an INSERT are cast, in a session with these options.
     ///
@@ -119,15 +135,8 @@ impl BigQueryTable {
                 );
             }
         };
-        let extensions = &session.config_options().extensions;
-        if extensions.get::<BigQueryOptions>().is_none() {
-            return refuse(
-                "the session does not know BigQuery's INSERT, and would cast values to the \
-                 table's types at any cost: make it by with_bigquery",
-            );
-        }
-        if input.boundedness().is_unbounded() {
-            return refuse("the input never ends, and this version commits at its end");
+        if let Some(why) = why_not(session, input) {
+            return refuse(why);
         }
         let options = self.options(session)?;
         let builder = BigQuerySink::builder(self.client.clone(), self.table.clone()).with_options(

@@ -3,7 +3,7 @@
 use datafusion::prelude::SessionContext;
 use serde_json::Value;
 
-use crate::harness::{PROJECT, Server, error, plan, rows, text};
+use crate::harness::{PROJECT, Server, plan, refused, rows, text};
 
 /// Tables `d.t` and `d.u` with a key and columns that must have values, `d.keyless`
 /// without one.
@@ -44,13 +44,6 @@ async fn stored(context: &SessionContext, table: &str) -> String {
         })
         .collect();
     lines.join("; ")
-}
-
-async fn refused(context: &SessionContext, sql: &str, parts: &[&str]) {
-    let error = error(context, sql).await.to_string();
-    for part in parts {
-        assert!(error.contains(part), "{sql}: no {part} in {error}");
-    }
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -1,9 +1,8 @@
 //! `CREATE EXTERNAL TABLE … STORED AS BIGQUERY`.
 
-use datafusion::prelude::SessionContext;
 use serde_json::json;
 
-use crate::harness::{Server, error, text};
+use crate::harness::{Server, refused, text};
 
 async fn server() -> Server {
     let server = Server::start(1 << 20).await;
@@ -15,13 +14,6 @@ async fn server() -> Server {
     let rows = vec![json!({"a": 1, "b": "x"})];
     server.create_table("d", "t", fields, rows).await;
     server
-}
-
-async fn refused(context: &SessionContext, statement: &str, parts: &[&str]) {
-    let error = error(context, statement).await.to_string();
-    for part in parts {
-        assert!(error.contains(part), "{statement}: {error}");
-    }
 }
 
 #[tokio::test(flavor = "multi_thread")]

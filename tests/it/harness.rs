@@ -46,6 +46,13 @@ impl Server {
         }
     }
 
+    /// A server with the dataset `d` and nothing in it.
+    pub(crate) async fn with_dataset() -> Self {
+        let server = Self::start(1 << 20).await;
+        server.create_dataset("d").await;
+        server
+    }
+
     /// A server that is as slow to know of changes as the service.
     pub(crate) async fn start_with(realism: Realism) -> Self {
         let options = LocalOptions {
@@ -352,6 +359,24 @@ pub(crate) async fn error(context: &SessionContext, sql: &str) -> DataFusionErro
         Err(error) => Err(error),
     };
     planned.expect_err("the query has to fail")
+}
+
+/// A statement fails, and its error has these parts.
+pub(crate) async fn refused(context: &SessionContext, sql: &str, parts: &[&str]) {
+    let error = error(context, sql).await.to_string();
+    for part in parts {
+        assert!(error.contains(part), "{sql}: no {part} in {error}");
+    }
+}
+
+/// A call ends with the status of this code.
+pub(crate) fn status(code: &str) -> Action {
+    Action::Status {
+        code: code.into(),
+        message: "on purpose".into(),
+        retry_after_ms: None,
+        storage_error: None,
+    }
 }
 
 /// The plan of a query.

@@ -7,35 +7,12 @@ use bigquery_local::Realism;
 use bigquery_local::faults::{Action, Rule};
 use datafusion::arrow::array::{Int64Array, RecordBatch};
 use datafusion::arrow::datatypes::{DataType, Field, Schema};
-use datafusion::prelude::SessionContext;
 use datafusion_bigquery::options::SinkOptions;
 use datafusion_bigquery::sink::BigQuerySink;
 use datafusion_bigquery::{ErrorKind, TableRef};
 use serde_json::{Value, json};
 
-use crate::harness::{PROJECT, Server, error, plan, run, text, write_metric};
-
-async fn server() -> Server {
-    let server = Server::start(1 << 20).await;
-    server.create_dataset("d").await;
-    server
-}
-
-async fn ok(context: &SessionContext, sql: &str) {
-    let frame = context.sql(sql).await;
-    let frame = frame.unwrap_or_else(|error| panic!("{sql}: {error}"));
-    frame
-        .collect()
-        .await
-        .unwrap_or_else(|error| panic!("{sql}: {error}"));
-}
-
-async fn refused(context: &SessionContext, sql: &str, parts: &[&str]) {
-    let error = error(context, sql).await.to_string();
-    for part in parts {
-        assert!(error.contains(part), "{sql}: no {part} in {error}");
-    }
-}
+use crate::harness::{PROJECT, Server, plan, refused, rows, run, text, write_metric};
 
 /// Names, types and modes of a table's columns.
 fn columns(table: &Value) -> Vec<String> {
@@ -61,11 +38,11 @@ async fn tables(server: &Server) -> usize {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn the_first_insert_creates_the_declared_table() {
-    let server = server().await;
+    let server = Server::with_dataset().await;
     let context = server.session(2);
     // Without a time zone DataFusion has no instants to declare.
-    ok(&context, "SET datafusion.execution.time_zone = 'UTC'").await;
-    ok(
+    rows(&context, "SET datafusion.execution.time_zone = 'UTC'").await;
+    rows(
         &context,
         "CREATE EXTERNAL TABLE t (id INT NOT NULL, note VARCHAR, price DECIMAL(10, 2), \
          at TIMESTAMP WITH TIME ZONE, doc VARCHAR, place VARCHAR, tags VARCHAR[], day DATE) \
@@ -90,7 +67,7 @@ async fn the_first_insert_creates_the_declared_table() {
     // Neither a plan nor an INSERT without rows creates anything.
     let explained = text(&context, "EXPLAIN INSERT INTO t (id) VALUES (1)").await;
     assert!(explained.contains("create=if_needed"), "{explained}");
-    ok(&context, "INSERT INTO t (id) SELECT 1 WHERE false").await;
+    rows(&context, "INSERT INTO t (id) SELECT 1 WHERE false").await;
     assert_eq!(tables(&server).await, 0);
 
     let insert = plan(
@@ -126,7 +103,7 @@ async fn the_first_insert_creates_the_declared_table() {
     assert!(table["expirationTime"].is_string(), "{table}");
 
     // The same declaration reads it, and writes to it again.
-    ok(&context, "INSERT INTO t (id, price) VALUES (3, 1.25)").await;
+    rows(&context, "INSERT INTO t (id, price) VALUES (3, 1.25)").await;
     let found = text(&context, "SELECT id, doc, price, tags FROM t ORDER BY id").await;
     for part in ["| 1  | {\"a\":1} |", "| 2  |", "| 3  |", "1.25"] {
         assert!(found.contains(part), "{found}");
@@ -135,7 +112,7 @@ async fn the_first_insert_creates_the_declared_table() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn what_bigquery_cannot_hold_is_refused_when_it_is_declared() {
-    let server = server().await;
+    let server = Server::with_dataset().await;
     let context = server.session(1);
     for (columns, options, parts) in [
         ("_table_x INT", "", vec!["'_table_x'", "_TABLE_"]),
@@ -175,7 +152,7 @@ async fn what_bigquery_cannot_hold_is_refused_when_it_is_declared() {
         );
         refused(&context, &sql, &parts).await;
     }
-    ok(
+    rows(
         &context,
         "CREATE EXTERNAL TABLE never (n INT) STORED AS BIGQUERY LOCATION 'demo.d.never' \
          OPTIONS (sink.create_disposition 'create_never')",
@@ -183,7 +160,7 @@ async fn what_bigquery_cannot_hold_is_refused_when_it_is_declared() {
     .await;
     let refusal = ["demo.d.never does not exist", "'create_never'"];
     refused(&context, "INSERT INTO never VALUES (1)", &refusal).await;
-    ok(
+    rows(
         &context,
         "CREATE EXTERNAL TABLE homeless (n INT) STORED AS BIGQUERY LOCATION 'demo.nowhere.t'",
     )
@@ -202,7 +179,7 @@ fn numbers(range: std::ops::Range<i64>) -> RecordBatch {
 /// refuses some of the attempts as too many.
 #[tokio::test(flavor = "multi_thread")]
 async fn n06_sixteen_writers_create_one_table() {
-    let server = server().await;
+    let server = Server::with_dataset().await;
     let rule = Rule::once(
         "tables.insert",
         Action::RateLimit {
@@ -268,12 +245,12 @@ async fn k10_rows_wait_until_a_new_table_is_known() {
             ("sink.propagation.attempts", "1000"),
             ("sink.write_method", method),
         ]);
-        ok(
+        rows(
             &context,
             "CREATE EXTERNAL TABLE t (n BIGINT) STORED AS BIGQUERY LOCATION 'demo.d.t'",
         )
         .await;
-        ok(
+        rows(
             &context,
             "INSERT INTO t SELECT value FROM generate_series(1, 100)",
         )
@@ -286,12 +263,12 @@ async fn k10_rows_wait_until_a_new_table_is_known() {
 /// A refusal that does not end names what is missing, not a table that is there.
 #[tokio::test(flavor = "multi_thread")]
 async fn waiting_for_a_new_table_ends() {
-    let server = server().await;
+    let server = Server::with_dataset().await;
     let context = server.session_saying([
         ("sink.propagation.interval", "1 ms"),
         ("sink.propagation.attempts", "3"),
     ]);
-    ok(
+    rows(
         &context,
         "CREATE EXTERNAL TABLE t (n BIGINT) STORED AS BIGQUERY LOCATION 'demo.d.t'",
     )
@@ -313,7 +290,7 @@ async fn waiting_for_a_new_table_ends() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_struct_that_is_marked_becomes_json() {
-    let server = server().await;
+    let server = Server::with_dataset().await;
     let context = server.session(1);
     let select = "SELECT 1 AS id, named_struct('a', 1.5, 'day', DATE '2024-02-29') AS doc";
     let frame = context.sql(select).await.unwrap();
@@ -343,7 +320,7 @@ async fn a_struct_that_is_marked_becomes_json() {
 /// The builder is the same for a table that is not there.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_sink_says_what_it_cannot_create() {
-    let server = server().await;
+    let server = Server::with_dataset().await;
     let table = TableRef::new(PROJECT, "d", "t").unwrap();
     let schema = Arc::new(Schema::new(vec![
         Field::new("ok", DataType::Int64, true),

@@ -10,7 +10,7 @@ use datafusion::prelude::SessionContext;
 use datafusion_bigquery::sink::{BigQuerySink, Committable};
 use datafusion_bigquery::{Error, ErrorKind, TableRef};
 
-use crate::harness::{PROJECT, Server, error, plan, rows, run, write_metric};
+use crate::harness::{PROJECT, Server, error, plan, rows, run, status, write_metric};
 
 const ROWS: usize = 5_000;
 
@@ -36,15 +36,6 @@ fn session(server: &Server) -> SessionContext {
 
 fn insert() -> String {
     format!("INSERT INTO bq.d.t SELECT value, repeat('x', 50) FROM generate_series(1, {ROWS})")
-}
-
-fn status(code: &str) -> Action {
-    Action::Status {
-        code: code.into(),
-        message: "on purpose".into(),
-        retry_after_ms: None,
-        storage_error: None,
-    }
 }
 
 /// How many rows the table has, and how many different ones.

@@ -4,7 +4,7 @@ use datafusion::prelude::SessionContext;
 use datafusion_bigquery::ErrorKind;
 use serde_json::json;
 
-use crate::harness::{Server, error, plan, run, text, write_metric};
+use crate::harness::{Server, error, plan, refused, run, text, write_metric};
 
 /// Tables `d.t` (every kind of scalar) and `d.r` (a REQUIRED column, one with a
 /// default).
@@ -27,13 +27,6 @@ async fn execute(context: &SessionContext, sql: &str) -> u64 {
     let counted = text(context, sql).await;
     let digits: String = counted.chars().filter(char::is_ascii_digit).collect();
     digits.parse().unwrap_or_else(|_| panic!("{counted}"))
-}
-
-async fn refused(context: &SessionContext, sql: &str, parts: &[&str]) {
-    let error = error(context, sql).await.to_string();
-    for part in parts {
-        assert!(error.contains(part), "{sql}: no {part} in {error}");
-    }
 }
 
 #[tokio::test(flavor = "multi_thread")]

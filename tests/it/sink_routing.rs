@@ -12,22 +12,7 @@ use datafusion_bigquery::sink::{BigQuerySink, Committable, DestinationResolver, 
 use datafusion_bigquery::{ErrorKind, Result, TableRef};
 use serde_json::Value;
 
-use crate::harness::{PROJECT, Server, error, plan, run, scan_of, text, write_metric};
-
-async fn server() -> Server {
-    let server = Server::start(1 << 20).await;
-    server.create_dataset("d").await;
-    server
-}
-
-async fn ok(context: &SessionContext, sql: &str) {
-    let frame = context.sql(sql).await;
-    let frame = frame.unwrap_or_else(|error| panic!("{sql}: {error}"));
-    frame
-        .collect()
-        .await
-        .unwrap_or_else(|error| panic!("{sql}: {error}"));
-}
+use crate::harness::{PROJECT, Server, error, plan, rows, run, scan_of, text, write_metric};
 
 /// The ids in a table, in order.
 async fn ids(server: &Server, table: &str) -> String {
@@ -43,7 +28,7 @@ async fn ids(server: &Server, table: &str) -> String {
 }
 
 async fn declare(context: &SessionContext, more: &str) {
-    ok(
+    rows(
         context,
         &format!(
             "CREATE EXTERNAL TABLE orders (tenant VARCHAR, id BIGINT) STORED AS BIGQUERY \
@@ -57,7 +42,7 @@ async fn declare(context: &SessionContext, more: &str) {
 #[tokio::test(flavor = "multi_thread")]
 async fn rows_go_to_the_table_that_they_name() {
     for method in ["storage_api_at_least_once", "storage_api_exactly_once"] {
-        let server = server().await;
+        let server = Server::with_dataset().await;
         // One of the tables is there already.
         server
             .query("CREATE TABLE d.orders_b (id INT64, note STRING)")
@@ -91,7 +76,7 @@ async fn rows_go_to_the_table_that_they_name() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn rows_that_name_no_table_are_for_the_failure_policy() {
-    let server = server().await;
+    let server = Server::with_dataset().await;
     let sql = "INSERT INTO orders VALUES ('a', 1), (NULL, 2), ('x.y', 3), ('a', 4)";
     let context = server.session(1);
     declare(&context, "").await;
@@ -124,7 +109,7 @@ async fn rows_that_name_no_table_are_for_the_failure_policy() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn what_cannot_be_routed_is_refused_at_planning() {
-    let server = server().await;
+    let server = Server::with_dataset().await;
     let context = server.session_saying([("sink.write_method", "storage_api_atomic")]);
     let sql = "CREATE EXTERNAL TABLE orders (tenant VARCHAR, id BIGINT) STORED AS BIGQUERY \
                LOCATION 'demo.d.orders' OPTIONS (sink.destination 'demo.d.orders_{tenant}')";
@@ -133,7 +118,7 @@ async fn what_cannot_be_routed_is_refused_at_planning() {
         assert!(failed.contains(part), "{failed}");
     }
     let context = server.session(1);
-    ok(&context, &sql.replace("{tenant}", "{nope}")).await;
+    rows(&context, &sql.replace("{tenant}", "{nope}")).await;
     let failed = error(&context, "INSERT INTO orders VALUES ('a', 1)")
         .await
         .to_string();
@@ -187,7 +172,7 @@ fn dropping() -> SinkOptions {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_resolver_writes_to_more_tables_than_are_open_at_once() {
-    let server = server().await;
+    let server = Server::with_dataset().await;
     let sink = resolved(&server, 250, dropping())
         .build(batch(0..0).schema())
         .await
@@ -217,7 +202,7 @@ async fn a_resolver_writes_to_more_tables_than_are_open_at_once() {
 /// and nothing twice.
 #[tokio::test(flavor = "multi_thread")]
 async fn the_state_of_several_tables_is_one() {
-    let server = server().await;
+    let server = Server::with_dataset().await;
     let options = SinkOptions {
         write_method: WriteMethod::StorageApiExactlyOnce,
         ..dropping()
@@ -254,7 +239,7 @@ async fn the_state_of_several_tables_is_one() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_sink_adds_columns_of_its_own() {
-    let server = server().await;
+    let server = Server::with_dataset().await;
     let table = TableRef::new(PROJECT, "d", "t").unwrap();
     let text_field = |name: &str| Arc::new(Field::new(name, DataType::Utf8, true));
     let sink = BigQuerySink::builder(server.client(), table)
@@ -286,7 +271,7 @@ async fn a_sink_adds_columns_of_its_own() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_state_of_one_table_does_not_fit_a_sink_of_several() {
-    let server = server().await;
+    let server = Server::with_dataset().await;
     let sink = resolved(&server, 3, SinkOptions::default())
         .build(batch(0..0).schema())
         .await

@@ -12,7 +12,7 @@ use datafusion_bigquery::options::Options;
 use datafusion_bigquery::sink::{BigQuerySink, Committable, SinkWriter, WriterState};
 use datafusion_bigquery::{Error, ErrorKind, RawOptions, TableRef};
 
-use crate::harness::{PROJECT, Server, error, plan, rows, run, text, write_metric};
+use crate::harness::{PROJECT, Server, error, plan, rows, run, status, text, write_metric};
 
 const ROWS: usize = 3_000;
 
@@ -72,15 +72,6 @@ fn session(server: &Server, method: Method) -> SessionContext {
 
 fn insert() -> String {
     format!("INSERT INTO bq.d.t SELECT value, repeat('x', 50) FROM generate_series(1, {ROWS})")
-}
-
-fn status(code: &str) -> Action {
-    Action::Status {
-        code: code.into(),
-        message: "on purpose".into(),
-        retry_after_ms: None,
-        storage_error: None,
-    }
 }
 
 fn refused(code: &str, storage_error: Option<&str>) -> Action {

@@ -8,6 +8,7 @@ use serde_json::{Map, Value, json};
 
 use super::Transport;
 use super::model::Table;
+use super::paths;
 use super::transport::Request;
 use crate::client::Client;
 use crate::client::retry::{Backoff, RetryPolicy};
@@ -76,13 +77,7 @@ impl Transport {
         columns: &TableSchema,
         terms: &TableCreateOptions,
     ) -> Result<Created> {
-        let path = [
-            "projects",
-            &table.project,
-            "datasets",
-            &table.dataset,
-            "tables",
-        ];
+        let path = paths::tables_beside(table);
         let body = resource(table, columns, terms, Utc::now());
         let request = Request::new(Method::POST, &path).with_body(&body);
         match self.send(request).await {
@@ -109,14 +104,7 @@ impl Transport {
     where
         F: Fn(&Table) -> Result<Vec<SchemaChange>> + Send + Sync,
     {
-        let path = [
-            "projects",
-            &table.project,
-            "datasets",
-            &table.dataset,
-            "tables",
-            &table.table,
-        ];
+        let path = paths::table(table);
         let mut conflicts = Backoff::new(CONFLICTS, self.clock().clone());
         loop {
             let resource = self.get(&path, &[]).await?;

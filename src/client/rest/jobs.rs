@@ -8,6 +8,7 @@ use serde_json::{Map, Value, json};
 
 use super::Transport;
 use super::job_model::{DryRun, Job, JobFailure, JobRef, ResultPage};
+use super::paths;
 use super::transport::Request;
 use crate::client::retry::Backoff;
 use crate::error::{Error, ErrorKind, Result};
@@ -103,7 +104,7 @@ impl QueryRequest {
             query.insert("queryParameters".into(), parameters.into());
         }
         if let Some(table) = &self.destination {
-            query.insert("destinationTable".into(), reference(table));
+            query.insert("destinationTable".into(), paths::reference(table));
             query.insert("writeDisposition".into(), "WRITE_TRUNCATE".into());
         }
         let mut configuration = Map::new();
@@ -118,15 +119,6 @@ impl QueryRequest {
         }
         configuration
     }
-}
-
-/// `tableReference` and its like.
-fn reference(table: &TableRef) -> Value {
-    json!({
-        "projectId": table.project,
-        "datasetId": table.dataset,
-        "tableId": table.table,
-    })
 }
 
 impl Transport {
@@ -257,15 +249,9 @@ impl Transport {
         table: &TableRef,
         expires: DateTime<Utc>,
     ) -> Result<()> {
-        let path = [
-            "projects",
-            &table.project,
-            "datasets",
-            &table.dataset,
-            "tables",
-        ];
+        let path = paths::tables_beside(table);
         let body = json!({
-            "tableReference": reference(table),
+            "tableReference": paths::reference(table),
             "expirationTime": expires.timestamp_millis().to_string(),
         });
         let request = Request::new(Method::POST, &path).with_body(&body);
@@ -282,12 +268,7 @@ impl Transport {
         table: &TableRef,
         expires: DateTime<Utc>,
     ) -> Result<()> {
-        let TableRef {
-            project,
-            dataset,
-            table: id,
-        } = table;
-        let path = ["projects", project, "datasets", dataset, "tables", id];
+        let path = paths::table(table);
         let body = json!({"expirationTime": expires.timestamp_millis().to_string()});
         let mut backoff = Backoff::new(self.policy(), self.clock().clone());
         loop {

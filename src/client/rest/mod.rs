@@ -5,6 +5,7 @@ pub mod create;
 pub mod job_model;
 pub mod jobs;
 pub mod model;
+mod paths;
 pub mod rows;
 mod tables;
 pub mod temporary;

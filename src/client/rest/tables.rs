@@ -4,6 +4,7 @@ use serde_json::Value;
 
 use super::Transport;
 use super::model::{DatasetListItem, Page, Table, TableListItem, dataset_page, table_page};
+use super::paths;
 use crate::error::{Error, ErrorKind, Result};
 use crate::types::{DatasetRef, TableRef};
 
@@ -13,12 +14,7 @@ const PAGE_SIZE: &str = "1000";
 impl Transport {
     /// What the service says of a table.
     pub(crate) async fn get_table(&self, table: &TableRef) -> Result<Table> {
-        let TableRef {
-            project,
-            dataset,
-            table: id,
-        } = table;
-        let path = ["projects", project, "datasets", dataset, "tables", id];
+        let path = paths::table(table);
         let answer = self
             .get(&path, &[])
             .await
@@ -36,13 +32,7 @@ impl Transport {
 
     /// The tables and views of a dataset.
     pub(crate) async fn list_tables(&self, dataset: &DatasetRef) -> Result<Vec<TableListItem>> {
-        let path = [
-            "projects",
-            &dataset.project,
-            "datasets",
-            &dataset.dataset,
-            "tables",
-        ];
+        let path = paths::tables(dataset);
         self.pages(&path, table_page)
             .await
             .map_err(|error| explain(error, &format!("dataset {dataset}"), DATASET_ADVICE))

@@ -3,10 +3,11 @@
 use chrono::{DateTime, Utc};
 use reqwest::Method;
 use serde::Deserialize;
-use serde_json::{Map, Value, json};
+use serde_json::{Map, Value};
 
 use super::Transport;
 use super::model::number;
+use super::paths;
 use super::transport::Request;
 use crate::error::{Error, ErrorKind, Result};
 use crate::types::TableRef;
@@ -30,7 +31,10 @@ pub struct TableDefinition(Value);
 impl TableDefinition {
     /// `schema` of the REST interface.
     pub fn schema(&self) -> Value {
-        self.0.get("schema").cloned().unwrap_or_else(|| json!({}))
+        self.0
+            .get("schema")
+            .cloned()
+            .unwrap_or_else(|| Map::new().into())
     }
 
     /// Whether every query has to filter on the partition column.
@@ -101,7 +105,7 @@ impl Transport {
         expires: DateTime<Utc>,
     ) -> Result<()> {
         let mut body = Map::new();
-        body.insert("tableReference".into(), reference(table));
+        body.insert("tableReference".into(), paths::reference(table));
         body.insert("schema".into(), like.schema());
         let expires = expires.timestamp_millis().to_string();
         body.insert("expirationTime".into(), expires.into());
@@ -110,8 +114,7 @@ impl Transport {
                 body.insert(member.into(), value.clone());
             }
         }
-        let dataset = ["projects", &table.project, "datasets", &table.dataset];
-        let path = [&dataset[..], &["tables"]].concat();
+        let path = paths::tables_beside(table);
         let body = Value::Object(body);
         let request = Request::new(Method::POST, &path).with_body(&body);
         match self.send(request).await {
@@ -150,12 +153,7 @@ impl Transport {
 
     /// Deletes a table; one that is not there is deleted already.
     pub(crate) async fn delete_table(&self, table: &TableRef) -> Result<()> {
-        let TableRef {
-            project,
-            dataset,
-            table: id,
-        } = table;
-        let path = ["projects", project, "datasets", dataset, "tables", id];
+        let path = paths::table(table);
         match self.send(Request::new(Method::DELETE, &path)).await {
             Ok(_) => Ok(()),
             Err(error) if error.kind() == ErrorKind::NotFound => Ok(()),
@@ -164,22 +162,9 @@ impl Transport {
     }
 
     async fn table_answer(&self, table: &TableRef) -> Result<Value> {
-        let TableRef {
-            project,
-            dataset,
-            table: id,
-        } = table;
-        let path = ["projects", project, "datasets", dataset, "tables", id];
+        let path = paths::table(table);
         self.get(&path, &[])
             .await
             .map_err(|error| error.with_context(format!("table {table}")))
     }
-}
-
-fn reference(table: &TableRef) -> Value {
-    json!({
-        "projectId": table.project,
-        "datasetId": table.dataset,
-        "tableId": table.table,
-    })
 }

@@ -1,7 +1,6 @@
 //! The writer behind `file_loads`.
 
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
 
 use arrow::array::RecordBatch;
 use async_trait::async_trait;
@@ -181,13 +180,11 @@ impl LoadWriter {
     }
 
     async fn handle(&mut self, failed: &[FailedRow]) -> Result<()> {
+        let table = self.destination.table.to_string();
         let failures = &self.shared.failures;
         failures
-            .handle(&self.destination.table, self.subtask, failed)
-            .await?;
-        let more = u64::try_from(failed.len()).unwrap_or(u64::MAX);
-        self.counters.skipped.fetch_add(more, Ordering::Relaxed);
-        Ok(())
+            .handle(&table, self.subtask, failed, &self.counters)
+            .await
     }
 }
 

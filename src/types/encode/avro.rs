@@ -16,53 +16,23 @@ use arrow::datatypes::{
     DataType, Date32Type, Decimal128Type, Decimal256Type, Float64Type, Int64Type,
     Time64MicrosecondType, TimestampMicrosecondType,
 };
-use bytes::Bytes;
 
+use super::layout::{LaidOut, lay_out, span};
 use super::plan::{Column, Value};
 use crate::error::{Error, ErrorKind, Result};
 
-/// How many bytes of rows are written at a time, so that they stay in the cache.
-const GROUP_BYTES: usize = 32 * 1024;
-
-/// Rows one after the other: row `i` is `bytes[ends[i - 1]..ends[i]]`.
-#[derive(Debug, Clone)]
-pub(super) struct AvroRows {
-    pub(super) bytes: Bytes,
-    pub(super) ends: Vec<usize>,
-}
-
 /// Encodes `rows` rows of converted columns.
-pub(super) fn encode(columns: &[Column], arrays: &[ArrayRef], rows: usize) -> Result<AvroRows> {
+pub(super) fn encode(columns: &[Column], arrays: &[ArrayRef], rows: usize) -> Result<LaidOut> {
     let mut fields = fields(columns, arrays)?;
-    let mut ends = vec![0; rows];
+    let mut lengths = vec![0; rows];
     for field in &mut fields {
-        field.measure(None, &mut ends);
+        field.measure(None, &mut lengths);
     }
-    let mut total = 0;
-    for end in &mut ends {
-        total += *end;
-        *end = total;
-    }
-    let mut out = vec![0; total];
-    let mut places = Vec::new();
-    let mut row = 0;
-    while row < rows {
-        let start = row.checked_sub(1).map_or(0, |before| ends[before]);
-        let within = ends[row..].partition_point(|end| *end <= start + GROUP_BYTES);
-        let group = row..row + within.max(1);
-        places.clear();
-        places.push(start);
-        places.extend_from_slice(&ends[group.start..group.end - 1]);
+    Ok(lay_out(lengths, |group, places, out| {
         for field in &fields {
-            field.write(None, group.clone(), &mut places, &mut out);
+            field.write(None, group.clone(), places, out);
         }
-        debug_assert_eq!(places, ends[group.clone()], "rows are as long as measured");
-        row = group.end;
-    }
-    Ok(AvroRows {
-        bytes: out.into(),
-        ends,
-    })
+    }))
 }
 
 /// A field of records, with its values for the records of a batch.
@@ -328,11 +298,6 @@ impl Shape<'_> {
             }
         }
     }
-}
-
-#[inline]
-fn span(offsets: &[i32], at: usize) -> Range<usize> {
-    offsets[at] as usize..offsets[at + 1] as usize
 }
 
 fn cells<'a>(column: &Column, values: &'a ArrayRef) -> Result<Cells<'a>> {

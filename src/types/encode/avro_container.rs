@@ -7,7 +7,8 @@ use flate2::Compression as Level;
 use flate2::write::DeflateEncoder;
 use serde_json::Value as Json;
 
-use super::avro::{AvroRows, long, long_len, put_long};
+use super::avro::{long, long_len, put_long};
+use super::layout::LaidOut;
 use crate::error::{Error, ErrorKind, Result};
 use crate::options::StagingCompression;
 
@@ -98,7 +99,7 @@ impl AvroFile {
 
     /// Adds rows from the `from`-th on until the file has `limit` bytes, and answers
     /// how many of all rows are behind it then. A file takes at least one row.
-    pub(super) fn write(&mut self, rows: &AvroRows, from: usize, limit: usize) -> Result<usize> {
+    pub(super) fn write(&mut self, rows: &LaidOut, from: usize, limit: usize) -> Result<usize> {
         let block_bytes = BLOCK_BYTES.min(limit);
         let mut next = from;
         let start = from.checked_sub(1).map_or(0, |before| rows.ends[before]);

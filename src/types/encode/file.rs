@@ -13,9 +13,10 @@ use parquet::errors::ParquetError;
 use parquet::file::properties::WriterProperties;
 use serde_json::Value as Json;
 
-use super::avro::{self, AvroRows};
+use super::avro;
 use super::avro_container::{AvroFile, Codec, MAX_ROW_BYTES};
 use super::convert::{self, unwritable};
+use super::layout::LaidOut;
 use super::rows::RowError;
 use super::{FieldMarks, Form, avro_schema, plan};
 use crate::error::{Error, ErrorKind, Result};
@@ -178,10 +179,10 @@ impl FileEncoder {
 
 /// Takes out the rows that are too long for a block.
 fn without_oversize(
-    rows: AvroRows,
+    rows: LaidOut,
     number: impl Fn(usize) -> usize,
     errors: &mut Vec<RowError>,
-) -> AvroRows {
+) -> LaidOut {
     let mut start = 0;
     if rows.ends.iter().all(|end| {
         let length = end - start;
@@ -211,7 +212,7 @@ fn without_oversize(
             ),
         });
     }
-    AvroRows {
+    LaidOut {
         bytes: bytes.into(),
         ends,
     }
@@ -252,7 +253,7 @@ pub struct FileRows {
 
 #[derive(Debug, Clone)]
 enum Body {
-    Avro(AvroRows),
+    Avro(LaidOut),
     Parquet(RecordBatch),
 }
 

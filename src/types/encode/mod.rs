@@ -24,6 +24,7 @@ mod descriptor;
 mod faults;
 mod file;
 mod ipc;
+mod layout;
 mod lists;
 mod numbers;
 mod plan;

@@ -16,51 +16,29 @@ use arrow::datatypes::{
     IntervalMonthDayNano, IntervalMonthDayNanoType, Time64MicrosecondType,
     TimestampMicrosecondType, i256,
 };
-use bytes::Bytes;
 
 use super::convert::Converted;
 use super::descriptor::number;
+use super::layout::{LaidOut, lay_out, span};
 use super::numbers::Stack;
 use super::plan::{Column, Value};
 use super::rows::{Body, EncodedRows, varint_len};
 use super::times::{packed_datetime, packed_time, write_interval};
 use crate::error::{Error, ErrorKind, Result};
 
-/// How many bytes of rows are written at a time, so that they stay in the cache.
-const GROUP_BYTES: usize = 32 * 1024;
-
 /// The rows as messages, one after the other.
 pub(super) fn encode(columns: &[Column], converted: Converted) -> Result<EncodedRows> {
     let mut fields = fields(columns, &converted.columns)?;
-    let mut ends = vec![0; converted.rows];
+    let mut lengths = vec![0; converted.rows];
     for field in &mut fields {
-        field.measure(&mut ends);
+        field.measure(&mut lengths);
     }
-    let mut total = 0;
-    for end in &mut ends {
-        total += *end;
-        *end = total;
-    }
-    let mut out = vec![0; total];
-    let mut places = Vec::new();
-    let mut row = 0;
-    while row < ends.len() {
-        let start = row.checked_sub(1).map_or(0, |before| ends[before]);
-        let within = ends[row..].partition_point(|end| *end <= start + GROUP_BYTES);
-        let group = row..row + within.max(1);
-        places.clear();
-        places.push(start);
-        places.extend_from_slice(&ends[group.start..group.end - 1]);
+    let LaidOut { bytes, ends } = lay_out(lengths, |group, places, out| {
         for field in &fields {
-            field.write(group.clone(), &mut places, &mut out);
+            field.write(group.clone(), places, out);
         }
-        debug_assert_eq!(places, ends[group.clone()], "rows are as long as measured");
-        row = group.end;
-    }
-    let body = Body::Protobuf {
-        bytes: Bytes::from(out),
-        ends,
-    };
+    });
+    let body = Body::Protobuf { bytes, ends };
     Ok(EncodedRows::new(converted.kept, converted.errors, body))
 }
 
@@ -330,11 +308,6 @@ impl Shape<'_> {
             }
         }
     }
-}
-
-#[inline]
-fn span(offsets: &[i32], at: usize) -> Range<usize> {
-    offsets[at] as usize..offsets[at + 1] as usize
 }
 
 fn cells<'a>(column: &Column, values: &'a ArrayRef) -> Result<(u32, Cells<'a>)> {

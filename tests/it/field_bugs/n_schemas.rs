@@ -1,31 +1,8 @@
 //! Creating tables, changing them, and not changing them.
 
 use bigquery_local::faults::{Action, Rule};
-use datafusion::prelude::SessionContext;
 
-use crate::harness::{Server, error, text};
-
-async fn server() -> Server {
-    let server = Server::start(1 << 20).await;
-    server.create_dataset("d").await;
-    server
-}
-
-async fn ok(context: &SessionContext, sql: &str) {
-    let frame = context.sql(sql).await;
-    let frame = frame.unwrap_or_else(|error| panic!("{sql}: {error}"));
-    let rows = frame.collect().await;
-    rows.unwrap_or_else(|error| panic!("{sql}: {error}"));
-}
-
-fn status(code: &str) -> Action {
-    Action::Status {
-        code: code.into(),
-        message: "on purpose".into(),
-        retry_after_ms: None,
-        storage_error: None,
-    }
-}
+use crate::harness::{Server, error, rows, status, text};
 
 #[tokio::test(flavor = "multi_thread")]
 async fn k05_a_write_that_fails_leaves_the_table_and_its_rows() {
@@ -34,7 +11,7 @@ async fn k05_a_write_that_fails_leaves_the_table_and_its_rows() {
         "storage_api_exactly_once",
         "storage_api_atomic",
     ] {
-        let server = server().await;
+        let server = Server::with_dataset().await;
         server
             .query("CREATE TABLE d.t (id INT64, note STRING); INSERT INTO d.t VALUES (1, 'x')")
             .await;
@@ -50,18 +27,18 @@ async fn k05_a_write_that_fails_leaves_the_table_and_its_rows() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn k09_the_first_append_to_a_new_table_may_not_find_it() {
-    let server = server().await;
+    let server = Server::with_dataset().await;
     let context = server.session_saying([
         ("sink.default_stream.recovery.initial_backoff", "1 ms"),
         ("sink.default_stream.recovery.max_backoff", "2 ms"),
     ]);
-    ok(
+    rows(
         &context,
         "CREATE EXTERNAL TABLE t (n BIGINT) STORED AS BIGQUERY LOCATION 'demo.d.t'",
     )
     .await;
     let rule = server.fault(Rule::once("AppendRows", status("NOT_FOUND")));
-    ok(&context, "INSERT INTO t VALUES (1), (2)").await;
+    rows(&context, "INSERT INTO t VALUES (1), (2)").await;
     assert_eq!(server.acted(rule), 1);
     let found = text(&context, "SELECT count(*) FROM t").await;
     assert!(found.contains("| 2 "), "{found}");
@@ -69,18 +46,18 @@ async fn k09_the_first_append_to_a_new_table_may_not_find_it() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn n02_columns_in_another_order_and_without_nullable_ones_fit() {
-    let server = server().await;
+    let server = Server::with_dataset().await;
     server
         .query("CREATE TABLE d.t (a INT64 NOT NULL, b STRING, c FLOAT64)")
         .await;
     let context = server.session(1);
-    ok(&context, "INSERT INTO bq.d.t (c, a) VALUES (0.5, 1)").await;
-    ok(
+    rows(&context, "INSERT INTO bq.d.t (c, a) VALUES (0.5, 1)").await;
+    rows(
         &context,
         "CREATE EXTERNAL TABLE t (C DOUBLE, A BIGINT) STORED AS BIGQUERY LOCATION 'demo.d.t'",
     )
     .await;
-    ok(&context, "INSERT INTO t (c, a) VALUES (1.5, 2)").await;
+    rows(&context, "INSERT INTO t (c, a) VALUES (1.5, 2)").await;
     let found = text(&context, "SELECT a, b, c FROM bq.d.t ORDER BY a").await;
     for row in ["| 1 |   | 0.5 |", "| 2 |   | 1.5 |"] {
         assert!(found.contains(row), "{found}");
@@ -89,7 +66,7 @@ async fn n02_columns_in_another_order_and_without_nullable_ones_fit() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn d06_names_that_bigquery_keeps_for_itself_are_refused_early() {
-    let server = server().await;
+    let server = Server::with_dataset().await;
     let context = server.session(1);
     for name in [
         "_TABLE_x",
@@ -112,7 +89,7 @@ async fn d06_names_that_bigquery_keeps_for_itself_are_refused_early() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn d10_fields_that_differ_only_by_case_are_refused_at_planning() {
-    let server = server().await;
+    let server = Server::with_dataset().await;
     let context = server.session(1);
     let refused = error(
         &context,
@@ -129,15 +106,15 @@ async fn d10_fields_that_differ_only_by_case_are_refused_at_planning() {
 /// Decimals of a new table come back with the digits that they were declared with.
 #[tokio::test(flavor = "multi_thread")]
 async fn m07_a_new_table_holds_the_decimals_that_it_was_declared_with() {
-    let server = server().await;
+    let server = Server::with_dataset().await;
     let context = server.session(1);
-    ok(
+    rows(
         &context,
         "CREATE EXTERNAL TABLE t (small DECIMAL(10, 2), fine DECIMAL(38, 20)) \
          STORED AS BIGQUERY LOCATION 'demo.d.t'",
     )
     .await;
-    ok(
+    rows(
         &context,
         "INSERT INTO t VALUES (12345678.25, '1.00000000000000000001')",
     )
@@ -159,7 +136,7 @@ async fn m07_a_new_table_holds_the_decimals_that_it_was_declared_with() {
 /// An append asks for nothing but what appending takes.
 #[tokio::test(flavor = "multi_thread")]
 async fn j08_a_plain_append_changes_no_table() {
-    let server = server().await;
+    let server = Server::with_dataset().await;
     server.query("CREATE TABLE d.t (id INT64)").await;
     let forbidden = Action::Http {
         status: 403,
@@ -170,7 +147,7 @@ async fn j08_a_plain_append_changes_no_table() {
         server.fault(Rule::once(method, forbidden.clone()).always());
     }
     let context = server.session(1);
-    ok(&context, "INSERT INTO bq.d.t VALUES (1)").await;
+    rows(&context, "INSERT INTO bq.d.t VALUES (1)").await;
     let found = text(&context, "SELECT id FROM bq.d.t").await;
     assert!(found.contains("| 1 "), "{found}");
 }

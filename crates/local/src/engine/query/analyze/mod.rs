@@ -2,6 +2,7 @@
 
 mod access;
 mod aggregate;
+mod assign;
 mod call;
 mod construct;
 mod dml;

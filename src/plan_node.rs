@@ -1,12 +1,14 @@
-//! How plan nodes show themselves, in EXPLAIN and to the engine's rules.
+//! What plan nodes have in common: how they show themselves, in EXPLAIN and to the
+//! engine's rules, and what they do with other children.
 
 use std::fmt::{self, Display};
 use std::sync::Arc;
 
+use datafusion::common::internal_datafusion_err;
 use datafusion::common::tree_node::TreeNodeRecursion;
 use datafusion::error::Result;
 use datafusion::physical_expr::PhysicalExpr;
-use datafusion::physical_plan::DisplayFormatType;
+use datafusion::physical_plan::{DisplayFormatType, ExecutionPlan};
 
 /// Text is cut beyond this many characters.
 const LONG: usize = 1_000;
@@ -52,6 +54,17 @@ pub(crate) fn short(text: &str) -> String {
 /// A statement on one line, cut where it gets long.
 pub(crate) fn one_line(sql: &str) -> String {
     short(&sql.split_whitespace().collect::<Vec<_>>().join(" "))
+}
+
+/// The only one of the children that the node `name` is given.
+pub(crate) fn only(
+    name: &str,
+    children: Vec<Arc<dyn ExecutionPlan>>,
+) -> Result<Arc<dyn ExecutionPlan>> {
+    let [input] = <[_; 1]>::try_from(children).map_err(|children| {
+        internal_datafusion_err!("{name} has one input, and got {}", children.len())
+    })?;
+    Ok(input)
 }
 
 /// Calls `f` with each expression of a node until it has seen enough.
