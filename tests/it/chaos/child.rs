@@ -11,7 +11,7 @@ use rand::{Rng, SeedableRng};
 use serde::{Deserialize, Serialize};
 
 use super::engine::{Job, Storage};
-use super::method::{AT_LEAST_ONCE, ATOMIC, EXACTLY_ONCE, Method};
+use super::method::Method;
 use super::schedule::make_tables;
 use super::{model, scale, seed, trouble};
 use crate::harness::Server;
@@ -52,8 +52,14 @@ impl Order {
     }
 }
 
-async fn kills(method: &Method) {
-    let mut left = scale(5, 50);
+/// Kills the process that writes by a method again and again.
+#[expect(
+    clippy::print_stdout,
+    reason = "how much trouble there was tells what the test is worth"
+)]
+pub(super) async fn kills(method: &Method) {
+    let count = scale(5, 50);
+    let mut left = count;
     let seed = seed(method.name);
     let mut random = StdRng::seed_from_u64(seed);
     let server = Server::start(1 << 20).await;
@@ -74,21 +80,22 @@ async fn kills(method: &Method) {
     };
     let storage = Storage::File(order.storage.clone());
     let mut failed = 0;
+    let mut in_force = Vec::new();
     loop {
-        for rule in trouble::rules(&mut random, method, &job.table) {
-            server.fault(rule);
-        }
+        let rules = trouble::rules(&mut random, method, &job.table);
+        in_force.extend(rules.into_iter().map(|rule| server.fault(rule)));
         order.seed = random.random();
         let mut child = order.start();
         let until = storage.load().checkpoints + random.random_range(0..8);
         let ended = match left {
-            0 => Some(end_of(&mut child).await),
+            0 => Some(end_of(&mut child, &storage).await),
             _ => reached(&mut child, &storage, until).await,
         };
         let ended = match ended {
             Some(status) => Some(status),
             None => {
-                tokio::time::sleep(Duration::from_micros(random.random_range(0..15_000))).await;
+                let more = random.random_range(0..500 * method.life_ms);
+                tokio::time::sleep(Duration::from_micros(more)).await;
                 child.kill().unwrap();
                 left -= 1;
                 // It may have been through all the same.
@@ -103,6 +110,13 @@ async fn kills(method: &Method) {
                 if let Err(wrong) = model::check_end(&job, &found) {
                     panic!("seed {seed}, at the end: {wrong}");
                 }
+                let faults: u64 = in_force.into_iter().map(|rule| server.acted(rule)).sum();
+                println!(
+                    "{}: {count} kills and {failed} failures of the process, {faults} faults, {} \
+                     rows counted",
+                    method.name,
+                    found.values().sum::<u64>()
+                );
                 return;
             }
             // An error that no attempt of its own has cured: it is started again.
@@ -135,28 +149,17 @@ async fn reached(
     None
 }
 
-async fn end_of(child: &mut Child) -> std::process::ExitStatus {
-    let start = Instant::now();
+async fn end_of(child: &mut Child, storage: &Storage) -> std::process::ExitStatus {
+    let mut progress = (storage.load().checkpoints, Instant::now());
     loop {
         if let Some(status) = child.try_wait().unwrap() {
             return status;
         }
-        assert!(start.elapsed() < PATIENCE, "it has no end");
-        tokio::time::sleep(Duration::from_millis(2)).await;
+        let checkpoints = storage.load().checkpoints;
+        if checkpoints > progress.0 {
+            progress = (checkpoints, Instant::now());
+        }
+        assert!(progress.1.elapsed() < PATIENCE, "it has no end");
+        tokio::time::sleep(Duration::from_millis(5)).await;
     }
-}
-
-#[tokio::test(flavor = "multi_thread")]
-async fn killed_at_least_once_never_loses() {
-    kills(&AT_LEAST_ONCE).await;
-}
-
-#[tokio::test(flavor = "multi_thread")]
-async fn killed_exactly_once_never_loses_nor_repeats() {
-    kills(&EXACTLY_ONCE).await;
-}
-
-#[tokio::test(flavor = "multi_thread")]
-async fn killed_atomic_never_loses_nor_repeats_nor_halves() {
-    kills(&ATOMIC).await;
 }

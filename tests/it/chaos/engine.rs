@@ -15,7 +15,7 @@ use rand::rngs::StdRng;
 use rand::{Rng, SeedableRng};
 use serde::{Deserialize, Serialize};
 
-use super::method::{METHODS, Method};
+use super::method::{LIMITS, METHODS, Method};
 use crate::harness::PROJECT;
 
 /// Numbers of different writers are so far apart.
@@ -106,7 +106,12 @@ impl Job {
 
     async fn sink(&self, random: &mut StdRng) -> Result<BigQuerySink, Error> {
         let method = self.method();
-        let format = if random.random() { "arrow" } else { "proto" };
+        let format = match (method.name, random.random()) {
+            // Files have formats of their own.
+            ("file_loads", _) => None,
+            (_, true) => Some(("sink.format", "arrow")),
+            (_, false) => Some(("sink.format", "proto")),
+        };
         let said = self
             .endpoints
             .iter()
@@ -115,13 +120,14 @@ impl Job {
             .chain([
                 ("sink.write_method", method.name),
                 ("sink.failure.policy", "drop"),
-                ("sink.format", format),
-            ]);
+            ])
+            .chain(format);
         let options = Options::resolve(&RawOptions::from_pairs(said)?)?;
         let client = Client::new(&options.connection)?;
         let table = TableRef::new(PROJECT, "d", &self.table)?;
         BigQuerySink::builder(client, table)
             .with_options(options.sink)
+            .with_load_limits(LIMITS)
             .build(schema())
             .await
     }

@@ -6,7 +6,9 @@
 //! [`trouble`] makes the service fail at random, and crashes the engine: as a task
 //! that is aborted ([`schedule`]), and as a process that is killed ([`child`]). The
 //! [`model`] says what may be in the table at any moment, and what must be at the
-//! end. [`statement`] kills statements that can be repeated. A method is a row of the table in [`method`].
+//! end. [`statement`] kills statements that can be repeated. A method is a row of the
+//! table in [`method`], and has a module of tests here: `chaos::file_loads` selects
+//! those of one.
 //!
 //! `DATAFUSION_BIGQUERY_FULL=1` makes 2,000 schedules and 50 kills of each method.
 //! `DATAFUSION_BIGQUERY_SEED` repeats a run, as far as chance alone made it.
@@ -20,6 +22,8 @@ mod statement;
 mod trouble;
 
 use std::env;
+
+use self::method::{AT_LEAST_ONCE, ATOMIC, EXACTLY_ONCE, FILE_LOADS};
 
 const FULL: &str = "DATAFUSION_BIGQUERY_FULL";
 const SEED: &str = "DATAFUSION_BIGQUERY_SEED";
@@ -47,4 +51,75 @@ fn seed(of: &str) -> u64 {
     };
     println!("{of}: {SEED}={seed}");
     seed
+}
+
+mod at_least_once {
+    use super::*;
+
+    #[tokio::test(flavor = "multi_thread")]
+    async fn never_loses() {
+        schedule::schedules(&AT_LEAST_ONCE).await;
+    }
+
+    #[tokio::test(flavor = "multi_thread")]
+    async fn killed_it_never_loses() {
+        child::kills(&AT_LEAST_ONCE).await;
+    }
+}
+
+mod exactly_once {
+    use super::*;
+
+    #[tokio::test(flavor = "multi_thread")]
+    async fn never_loses_nor_repeats() {
+        schedule::schedules(&EXACTLY_ONCE).await;
+    }
+
+    #[tokio::test(flavor = "multi_thread")]
+    async fn killed_it_never_loses_nor_repeats() {
+        child::kills(&EXACTLY_ONCE).await;
+    }
+
+    #[tokio::test(flavor = "multi_thread")]
+    async fn a_killed_statement_takes_effect_once() {
+        statement::kills(&EXACTLY_ONCE).await;
+    }
+}
+
+mod atomic {
+    use super::*;
+
+    #[tokio::test(flavor = "multi_thread")]
+    async fn never_loses_nor_repeats_nor_halves() {
+        schedule::schedules(&ATOMIC).await;
+    }
+
+    #[tokio::test(flavor = "multi_thread")]
+    async fn killed_it_never_loses_nor_repeats_nor_halves() {
+        child::kills(&ATOMIC).await;
+    }
+
+    #[tokio::test(flavor = "multi_thread")]
+    async fn a_killed_statement_takes_effect_once() {
+        statement::kills(&ATOMIC).await;
+    }
+}
+
+mod file_loads {
+    use super::*;
+
+    #[tokio::test(flavor = "multi_thread")]
+    async fn never_loses_nor_repeats_nor_halves() {
+        schedule::schedules(&FILE_LOADS).await;
+    }
+
+    #[tokio::test(flavor = "multi_thread")]
+    async fn killed_it_never_loses_nor_repeats_nor_halves() {
+        child::kills(&FILE_LOADS).await;
+    }
+
+    #[tokio::test(flavor = "multi_thread")]
+    async fn a_killed_statement_takes_effect_once() {
+        statement::kills(&FILE_LOADS).await;
+    }
 }

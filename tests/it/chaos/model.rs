@@ -125,6 +125,9 @@ mod tests {
             ("storage_api_atomic", [3, 3], true),
             ("storage_api_atomic", [6, 6], true),
             ("storage_api_atomic", [3, 6], false),
+            ("file_loads", [3, 3], true),
+            ("file_loads", [6, 6], true),
+            ("file_loads", [3, 6], false),
         ] {
             let job = job(method);
             let outcome = check(&job, &state, &table(&job, rows));
@@ -138,6 +141,7 @@ mod tests {
             ("storage_api_at_least_once", true),
             ("storage_api_exactly_once", false),
             ("storage_api_atomic", false),
+            ("file_loads", false),
         ] {
             let job = job(method);
             let mut all = table(&job, [9, 9]);

@@ -12,7 +12,7 @@ use rand::rngs::StdRng;
 use rand::{Rng, SeedableRng};
 use serde::{Deserialize, Serialize};
 
-use super::method::{ATOMIC, EXACTLY_ONCE, Method};
+use super::method::{Method, Promise};
 use super::schedule::make_tables;
 use super::{model, scale, seed, trouble};
 use crate::harness::Server;
@@ -67,7 +67,12 @@ impl Order {
     }
 }
 
-async fn kills(method: &Method) {
+/// Kills statements that write by a method, each of which has to take effect once.
+#[expect(
+    clippy::print_stdout,
+    reason = "how much trouble there was tells what the test is worth"
+)]
+pub(super) async fn kills(method: &Method) {
     let count = scale(5, 50);
     let seed = seed(method.name);
     let mut random = StdRng::seed_from_u64(seed);
@@ -75,6 +80,7 @@ async fn kills(method: &Method) {
     make_tables(&server, count).await;
     let context = server.session(1);
     let directory = tempfile::TempDir::new().unwrap();
+    let (mut faults, mut repeated, mut rows) = (0, 0, 0);
     for n in 0..count {
         let mut options = server.endpoints();
         let run = format!("run-{n}");
@@ -90,18 +96,18 @@ async fn kills(method: &Method) {
             table: format!("t{n}"),
         };
         // The calls take so long that a kill meets any of them.
-        for call in method.calls {
+        let slow = method.calls.iter().map(|call| {
             let slow = Action::Delay {
                 ms: random.random_range(1..4),
             };
-            let table = format!("*.{}", order.table);
-            server.fault(Rule::once(*call, slow).always().on_table(table));
-        }
-        for rule in trouble::rules(&mut random, method, &order.table) {
-            server.fault(rule);
-        }
-        let begun = Rule::once("CreateWriteStream", Action::Delay { ms: 0 }).always();
-        let begun = server.fault(begun.on_table(format!("*.{}", order.table)));
+            trouble::on_table(method, &order.table, Rule::once(*call, slow).always())
+        });
+        let mut quiet: Vec<u64> = slow.map(|rule| server.fault(rule)).collect();
+        let rules = trouble::rules(&mut random, method, &order.table);
+        let loud: Vec<u64> = rules.into_iter().map(|rule| server.fault(rule)).collect();
+        let watch = Rule::once(method.calls[0], Action::Delay { ms: 0 }).always();
+        let begun = server.fault(trouble::on_table(method, &order.table, watch));
+        quiet.push(begun);
         let mut child = order.start();
         while server.acted(begun) == 0 && child.try_wait().unwrap().is_none() {
             tokio::time::sleep(Duration::from_millis(1)).await;
@@ -113,13 +119,14 @@ async fn kills(method: &Method) {
         let found = model::found(&context, &order.table).await;
         let case = format!("statement {n} of seed {seed}, {}", method.name);
         assert!(found.values().all(|times| *times == 1), "{case}");
-        if method.name == ATOMIC.name {
+        if method.promise == Promise::Atomic {
             assert!([0, whole].contains(&found.len()), "{case}: {}", found.len());
         }
         // Once to complete it, and once more for nothing.
         let mut succeeded = 0;
         for attempt in 0.. {
             assert!(attempt < 20, "{case}: no end");
+            repeated += 1;
             if order.start().wait().unwrap().success() {
                 succeeded += 1;
             }
@@ -130,15 +137,14 @@ async fn kills(method: &Method) {
         let found = model::found(&context, &order.table).await;
         assert_eq!(found.len(), whole, "{case}");
         assert!(found.values().all(|times| *times == 1), "{case}");
+        rows += found.len();
+        faults += loud.iter().map(|rule| server.acted(*rule)).sum::<u64>();
+        for rule in quiet.into_iter().chain(loud) {
+            server.unfault(rule);
+        }
     }
-}
-
-#[tokio::test(flavor = "multi_thread")]
-async fn a_killed_statement_by_buffered_streams_takes_effect_once() {
-    kills(&EXACTLY_ONCE).await;
-}
-
-#[tokio::test(flavor = "multi_thread")]
-async fn a_killed_statement_by_pending_streams_takes_effect_once() {
-    kills(&ATOMIC).await;
+    println!(
+        "{}: {count} killed statements, {repeated} repetitions, {faults} faults, {rows} rows counted",
+        method.name
+    );
 }

@@ -7,21 +7,29 @@ use rand::seq::IndexedRandom;
 
 use super::method::Method;
 
-/// Some faults in the calls that a method makes on a table.
+/// Some faults in the calls that a method makes, on a table where they tell it.
 pub(super) fn rules(random: &mut StdRng, method: &Method, table: &str) -> Vec<Rule> {
     let count = random.random_range(1..7);
     (0..count)
         .map(|_| {
             let call = method.calls.choose(random).unwrap();
-            let mut rule = Rule::once(*call, action(random, call)).on_table(format!("*.{table}"));
+            let mut rule = on_table(method, table, Rule::once(*call, action(random, call)));
             rule.skip = match *call {
-                "AppendRows" => random.random_range(0..40),
+                "AppendRows" | "objects.insert" => random.random_range(0..40),
                 _ => random.random_range(0..6),
             };
             rule.times = Some(random.random_range(1..3));
             rule
         })
         .collect()
+}
+
+/// The rule about the calls of a method that write to the table.
+pub(super) fn on_table(method: &Method, table: &str, rule: Rule) -> Rule {
+    match method.tells_table {
+        true => rule.on_table(format!("*.{table}")),
+        false => rule,
+    }
 }
 
 fn action(random: &mut StdRng, call: &str) -> Action {

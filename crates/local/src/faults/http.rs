@@ -138,7 +138,10 @@ where
             message,
         }) => Ok(error(status, &reason, &message)),
         Some(Action::RateLimit { .. }) => Ok(error(
-            403,
+            match api {
+                Api::BigQuery => 403,
+                Api::Storage => 429,
+            },
             "rateLimitExceeded",
             &format!("Exceeded rate limits: too many {name} requests"),
         )),

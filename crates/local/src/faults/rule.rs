@@ -75,7 +75,8 @@ pub enum Action {
         #[serde(default)]
         message: String,
     },
-    /// Too many requests: 403 `rateLimitExceeded`, or RESOURCE_EXHAUSTED.
+    /// Too many requests: `rateLimitExceeded` with status 403, or 429 of Cloud Storage,
+    /// or RESOURCE_EXHAUSTED.
     RateLimit {
         /// For an RPC a `RetryInfo` detail with this delay.
         #[serde(default, skip_serializing_if = "Option::is_none")]

@@ -104,6 +104,7 @@ impl Copy {
     /// Copies.
     pub fn run(&self, store: &Store, job: &Job) -> Result<CopyStatistics> {
         store.commit(|state| {
+            job.check_wanted()?;
             let (mut mutations, statistics) = self.plan(store, state)?;
             let outcome = Outcome::success(Statistics::Copy(statistics));
             mutations.push(applied(job, &outcome, None));

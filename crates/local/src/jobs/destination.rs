@@ -186,13 +186,13 @@ impl Destination {
     }
 
     /// Writes `batches`, which have the Arrow form of `incoming`, as one change.
-    /// `carried` may make a step that becomes part of it.
+    /// `carried` may make a step that becomes part of it, or call it off.
     pub fn write(
         &self,
         store: &Store,
         incoming: &TableSchema,
         batches: &[RecordBatch],
-        carried: impl FnOnce(&Written) -> Option<Mutation>,
+        carried: impl FnOnce(&Written) -> Result<Option<Mutation>>,
     ) -> Result<Written> {
         store.commit(|state| {
             let plan = self.plan(state, incoming)?;
@@ -210,7 +210,7 @@ impl Destination {
                 bytes,
             };
             let mut mutations = self.mutations(store, plan, fitted)?;
-            mutations.extend(carried(&written));
+            mutations.extend(carried(&written)?);
             Ok((mutations, written))
         })
     }

@@ -7,7 +7,7 @@ use bytes::Bytes;
 
 use super::config::ExtractConfig;
 use super::files::{Address, check_place, storage_error};
-use super::job::{Job, cancelled_error};
+use super::job::Job;
 use super::location;
 use super::statistics::ExtractStatistics;
 use super::target::Target;
@@ -145,9 +145,7 @@ impl Extract {
         let rounds = shards.len().max(self.addresses.len());
         let mut shards = shards.into_iter();
         for round in 0..rounds {
-            if job.is_cancelled() {
-                return Err(cancelled_error());
-            }
+            job.check_wanted()?;
             let at = round % self.addresses.len();
             let address = &self.addresses[at];
             let rows = shards.next().unwrap_or_default();

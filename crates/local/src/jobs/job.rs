@@ -12,7 +12,7 @@ use tokio_util::sync::CancellationToken;
 
 use super::reference::JobRef;
 use super::statistics::Statistics;
-use crate::error::{Reason, ServiceError};
+use crate::error::{Reason, Result, ServiceError};
 use crate::schema::TableSchema;
 use crate::store::{Snapshot, TableRef};
 
@@ -302,9 +302,16 @@ impl Job {
         &self.cancel
     }
 
-    /// Whether somebody asked the job to stop.
-    pub fn is_cancelled(&self) -> bool {
-        self.cancel.is_cancelled()
+    /// That the job is still wanted. Asked where its change is made, because one that
+    /// is said to have been stopped changes nothing any more.
+    ///
+    /// # Errors
+    /// Somebody asked it to stop.
+    pub(super) fn check_wanted(&self) -> Result<()> {
+        match self.cancel.is_cancelled() {
+            true => Err(cancelled_error()),
+            false => Ok(()),
+        }
     }
 
     /// Waits until the job is done, at most for `limit`; answers whether it is.

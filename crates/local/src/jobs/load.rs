@@ -134,9 +134,7 @@ impl Load {
         };
         let this = Arc::clone(&self);
         let mut loaded = blocking(move || this.read_files(existing.as_deref(), &defaults)).await?;
-        if job.is_cancelled() {
-            return Err(super::job::cancelled_error().into());
-        }
+        job.check_wanted()?;
         if let Some(expected) = &expected {
             let missing = expected
                 .fields
@@ -158,13 +156,14 @@ impl Load {
         let (this, service, job) = (Arc::clone(&self), Arc::clone(service), Arc::clone(job));
         blocking(move || {
             let carried = |written: &Written| {
+                job.check_wanted()?;
                 statistics.output_rows = written.rows;
                 statistics.output_bytes = written.bytes;
                 let outcome = Outcome {
                     details: details.clone(),
                     ..Outcome::success(Statistics::Load(statistics))
                 };
-                Some(applied(&job, &outcome, None))
+                Ok(Some(applied(&job, &outcome, None)))
             };
             this.destination
                 .write(&service.store, &loaded.schema, &loaded.batches, carried)?;

@@ -345,9 +345,11 @@ impl Query {
             Some(destination) => {
                 let schema = result_schema(schema);
                 let carried = |written: &Written| {
-                    let carrier = carrier?;
-                    let result = result_schema(&written.schema);
-                    Some(carrier.step(&written.table, &result))
+                    let step = carrier.map(|carrier| {
+                        let result = result_schema(&written.schema);
+                        carrier.step(&written.table, &result)
+                    });
+                    Ok(step)
                 };
                 let written =
                     destination.write(&service.store, &schema, &statement.batches, carried)?;
