@@ -24,3 +24,10 @@ CREATE OR REPLACE TABLE replica.of_spanner (
 );
 
 CREATE OR REPLACE TABLE replica.keyless (id INT64 NOT NULL, name STRING);
+
+CREATE OR REPLACE TABLE replica.half_done (
+  id INT64 NOT NULL,
+  PRIMARY KEY (id) NOT ENFORCED
+) OPTIONS (labels = [('datafusion_bigquery_cdc_pending', 'max_staleness_600s_1a2b3c4d')]);
+
+DROP TABLE IF EXISTS replica.orders;

@@ -1,5 +1,9 @@
 //! The primary key by which rows are replaced and deleted.
 
+use std::sync::Arc;
+
+use arrow::datatypes::Schema;
+
 use crate::error::{Error, ErrorKind, Result};
 use crate::types::{Field, FieldType, Mode, TableRef, TableSchema};
 
@@ -27,7 +31,11 @@ pub(crate) fn agreed(
     declared: &[String],
     live: &[String],
 ) -> Result<Vec<String>> {
-    if let Some(pseudo) = columns.fields.iter().find(|field| is_pseudo(&field.name)) {
+    if let Some(pseudo) = columns
+        .fields
+        .iter()
+        .find(|field| is_pseudocolumn(&field.name))
+    {
         return Err(Error::new(
             ErrorKind::InvalidArgument,
             format!(
@@ -96,7 +104,31 @@ pub(crate) fn same(one: &[String], other: &[String]) -> bool {
     names(one) == names(other)
 }
 
-fn is_pseudo(name: &str) -> bool {
+/// The columns that a table itself has of those that are declared for its changes.
+///
+/// # Errors
+/// [`ErrorKind::InvalidArgument`] for a pseudocolumn that is not declared as text.
+pub(crate) fn without_pseudocolumns(declared: &Schema) -> Result<Schema> {
+    let mut own = Vec::with_capacity(declared.fields().len());
+    for field in declared.fields() {
+        if !is_pseudocolumn(field.name()) {
+            own.push(Arc::clone(field));
+        } else if !field.data_type().is_string() {
+            return Err(Error::new(
+                ErrorKind::InvalidArgument,
+                format!(
+                    "column {} must be text, not {}",
+                    field.name(),
+                    field.data_type()
+                ),
+            ));
+        }
+    }
+    Ok(Schema::new(own))
+}
+
+/// Whether a column is said of a change, and is none of its table.
+pub(crate) fn is_pseudocolumn(name: &str) -> bool {
     [CHANGE_TYPE, CHANGE_SEQUENCE_NUMBER]
         .iter()
         .any(|pseudo| name.eq_ignore_ascii_case(pseudo))

@@ -7,23 +7,30 @@
 //! SQL. The table function `debezium_envelopes` reads changes off files of Debezium's
 //! JSON.
 //!
-//! [`change_sink`] writes changes to the default stream of a table with a primary key.
-//! Rows of one key go through one connection, in order.
+//! [`ChangeSinkBuilder`] makes the sink that writes changes to the default stream of a
+//! table with a primary key. Rows of one key go through one connection, in order.
 
 mod envelope;
 pub mod functions;
+#[cfg(test)]
+mod history_tests;
 mod key;
+mod mark;
 mod order;
 pub mod profile;
 mod rows;
 mod sequence;
 mod sink;
 mod staleness;
+mod statements;
 mod upkeep;
 
 pub(crate) use envelope::{DEBEZIUM_ENVELOPES, DebeziumEnvelopes};
-pub(crate) use key::{CHANGE_SEQUENCE_NUMBER, CHANGE_TYPE, agreed};
+pub(crate) use key::{
+    CHANGE_SEQUENCE_NUMBER, CHANGE_TYPE, agreed, is_pseudocolumn, without_pseudocolumns,
+};
 pub(crate) use order::{KeepChangeOrder, keep as keep_order};
 pub(crate) use rows::UNEVEN_MERGE;
 pub use sequence::ChangeSequence;
-pub use sink::change_sink;
+pub use sink::ChangeSinkBuilder;
+pub(crate) use sink::new_columns;

@@ -67,6 +67,19 @@ impl ChangeRowsPlan {
                 .position(|f| f.name().eq_ignore_ascii_case(name))
         };
         let (change_type, sequence) = (position(CHANGE_TYPE), position(CHANGE_SEQUENCE_NUMBER));
+        for (name, first) in [
+            (CHANGE_TYPE, change_type),
+            (CHANGE_SEQUENCE_NUMBER, sequence),
+        ] {
+            let mut fields = given.fields().iter().enumerate();
+            let again = |at, other: &str| Some(at) != first && other.eq_ignore_ascii_case(name);
+            if let Some((_, other)) = fields.find(|(at, field)| again(*at, field.name())) {
+                return wrong(format!(
+                    "column {name} is written twice, also as {}: a change has one",
+                    other.name()
+                ));
+            }
+        }
         for at in [change_type, sequence].into_iter().flatten() {
             let field = given.field(at);
             if !(field.data_type().is_string() || field.data_type().is_null()) {
@@ -485,5 +498,11 @@ mod tests {
         assert!(none.columns.field(CHANGE_SEQUENCE_NUMBER).is_none());
         assert_eq!(plan(&batch(&[]).schema()).unwrap().places(), Places::Said);
         assert!(plan(&without("_change_type")).is_ok());
+
+        let mut twice = batch(&[]).schema().fields().to_vec();
+        let other = ArrowField::new("_Change_Sequence_Number", DataType::Utf8, true);
+        twice.push(Arc::new(other));
+        let error = plan(&Schema::new(twice)).unwrap_err();
+        assert!(error.to_string().contains("written twice"), "{error}");
     }
 }

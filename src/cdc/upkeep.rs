@@ -1,175 +1,347 @@
-//! Looking after the table that changes go to, before the first one is sent.
+//! Looking after the table that changes go to, before the first one is sent: it is
+//! created where there is none, verified, and on request reconciled.
 
-use tokio::sync::OnceCell;
-
-use super::{key, staleness};
+use super::key;
+use super::mark::{Mark, PENDING_LABEL};
+use super::staleness;
+use super::statements::Statements;
 use crate::client::Client;
-use crate::client::rest::job_model::{Job, JobState};
-use crate::client::rest::jobs::{Inserted, QueryParameter, QueryParameters, QueryRequest, failed};
-use crate::error::{Error, ErrorKind, Result};
-use crate::options::{CdcOptions, Staleness, TableReconciliation};
-use crate::types::TableRef;
+use crate::client::rest::create::{Created, NewTable};
+use crate::client::rest::model::Table;
+use crate::client::retry::{Backoff, RetryPolicy};
+use crate::error::{Error, ErrorKind, Result, RetryAdvice};
+use crate::options::{
+    CdcOptions, CreateDisposition, Staleness, TableCreateOptions, TableReconciliation,
+};
+use crate::sink::{Made, ReadyTable, not_created};
+use crate::types::{Mode, TableRef, TableSchema};
 
 /// What a table has to be like.
 #[derive(Debug)]
 pub(super) struct Upkeep {
     pub(super) client: Client,
     pub(super) table: TableRef,
+    /// The columns of its key.
     pub(super) key: Vec<String>,
+    /// Its columns as the statement was planned with, or as it is created with.
+    pub(super) columns: TableSchema,
     pub(super) options: CdcOptions,
-    pub(super) location: Option<String>,
-    pub(super) labels: Vec<(String, String)>,
-    pub(super) done: OnceCell<()>,
+    pub(super) absent: Absent,
+    pub(super) statements: Statements,
+    /// What marks the table while the steps are done that lead to its staleness.
+    pub(super) mark: Mark,
+    /// How long to wait for what another writer does.
+    pub(super) patience: RetryPolicy,
+}
+
+/// What becomes of a table that does not exist.
+#[derive(Debug)]
+pub(super) enum Absent {
+    /// It is created.
+    Created(TableCreateOptions),
+    /// Nothing is written.
+    Refused(CreateDisposition),
 }
 
 impl Upkeep {
-    /// Makes sure once that the table has its key and its staleness. Every step can be
-    /// repeated, so one that a crash interrupted is completed by the next write.
-    pub(super) async fn done(&self) -> Result<()> {
-        let checked = self.done.get_or_try_init(|| self.check()).await;
-        checked
-            .map_err(|error| error.with_context(format!("preparing {} for changes", self.table)))?;
-        Ok(())
+    /// Makes sure that the table is there with its key and its staleness. Every step can
+    /// be repeated, and what an interrupted one left behind is found again.
+    ///
+    /// # Errors
+    /// [`ErrorKind::NotFound`] when there is no table and none is to be created;
+    /// [`ErrorKind::FailedPrecondition`] when it is not as it has to be, and is not to be
+    /// changed.
+    pub(super) async fn make_ready(&self) -> Result<ReadyTable> {
+        let ready = match (self.client.get_table(&self.table).await, &self.absent) {
+            (Ok(found), Absent::Refused(_)) => self.take(found).await,
+            (Ok(_), Absent::Created(_)) => self.take_from_others().await,
+            (Err(error), _) if error.kind() != ErrorKind::NotFound => Err(error),
+            (Err(_), Absent::Created(terms)) => self.create(terms).await,
+            (Err(missing), Absent::Refused(disposition)) => {
+                return Err(not_created(&self.table, *disposition, missing));
+            }
+        };
+        ready.map_err(|error| error.with_context(format!("preparing {} for changes", self.table)))
     }
 
-    async fn check(&self) -> Result<()> {
-        let live = self.client.get_table(&self.table).await?.primary_key;
-        if live.is_empty() {
-            if self.options.reconciliation == TableReconciliation::VerifyOnly {
-                return Err(Error::new(
-                    ErrorKind::FailedPrecondition,
-                    format!(
-                        "it has no primary key, and ({}) is declared: set option \
-                         'sink.cdc.table_reconciliation' to 'reconcile' to add it",
-                        self.key.join(", ")
-                    ),
-                ));
-            }
-            let columns: Vec<_> = self
-                .key
-                .iter()
-                .map(|c| staleness::in_backquotes(c))
-                .collect();
-            self.run(&format!(
-                "ALTER TABLE {} ADD PRIMARY KEY ({}) NOT ENFORCED",
-                staleness::quoted(&self.table),
-                columns.join(", ")
-            ))
-            .await?;
+    async fn create(&self, terms: &TableCreateOptions) -> Result<ReadyTable> {
+        let mut terms = terms.clone();
+        // The staleness is a step of its own, after which nothing is left to be done.
+        if let Staleness::AtMost(_) = self.options.staleness {
+            let label = (PENDING_LABEL.to_string(), self.mark.value().to_string());
+            terms.labels.push(label);
         }
-        let live = match live.is_empty() {
-            true => self.client.get_table(&self.table).await?.primary_key,
-            false => live,
+        let new = NewTable {
+            columns: &self.columns,
+            primary_key: &self.key,
+            terms: &terms,
         };
-        if !key::same(&live, &self.key) {
+        match self.client.create_table(&self.table, new).await? {
+            Created::Now(created) => {
+                tracing::info!(table = %self.table, "the table was created");
+                self.complete(*created).await
+            }
+            Created::Before => self.take_from_others().await,
+        }
+    }
+
+    /// A table that was to be created and is there: by another writer, which may be at it
+    /// still, or by an attempt of this one whose answer was lost.
+    async fn take_from_others(&self) -> Result<ReadyTable> {
+        let mut waits = Backoff::new(self.patience, self.client.clock().clone());
+        loop {
+            let found = self.client.get_table(&self.table).await?;
+            let pending = Mark::of(&found);
+            if pending.as_ref() == Some(&self.mark) {
+                return self.complete(found).await;
+            }
+            match (pending, self.options.reconciliation) {
+                (Some(pending), TableReconciliation::VerifyOnly) => {
+                    let waiting = interrupted(&pending).with_retry(RetryAdvice::Backoff);
+                    waits.after(waiting).await?;
+                }
+                _ => {
+                    let ready = self.take(found).await?;
+                    // It is as new as one that was created here.
+                    return Ok(ReadyTable {
+                        made: Made::Change,
+                        ..ready
+                    });
+                }
+            }
+        }
+    }
+
+    /// Does what is left to be done for a table that was created here.
+    async fn complete(&self, created: Table) -> Result<ReadyTable> {
+        let mut table = created;
+        if Mark::of(&table).is_some() {
+            self.set_staleness(self.options.staleness).await?;
+            table = self.unmark(self.options.staleness).await?;
+        }
+        Ok(ReadyTable {
+            table,
+            made: Made::Table,
+        })
+    }
+
+    /// A table that was there before.
+    async fn take(&self, found: Table) -> Result<ReadyTable> {
+        self.check_columns(&found)?;
+        if !found.primary_key.is_empty() && !key::same(&found.primary_key, &self.key) {
+            return Err(self.other_key(&found.primary_key));
+        }
+        match self.options.reconciliation {
+            TableReconciliation::VerifyOnly => {
+                self.verify(&found).await?;
+                Ok(ReadyTable {
+                    table: found,
+                    made: Made::Nothing,
+                })
+            }
+            TableReconciliation::Reconcile => self.reconcile(found).await,
+        }
+    }
+
+    async fn verify(&self, found: &Table) -> Result<()> {
+        if let Some(pending) = Mark::of(found) {
+            return Err(interrupted(&pending));
+        }
+        if found.primary_key.is_empty() {
             return Err(Error::new(
                 ErrorKind::FailedPrecondition,
                 format!(
-                    "its primary key is ({}) and was ({}) when the statement was planned: declare \
-                     the table again",
-                    live.join(", "),
+                    "it has no primary key, and ({}) is declared: set option \
+                     'sink.cdc.table_reconciliation' to 'reconcile' to add it",
                     self.key.join(", ")
                 ),
             ));
         }
-        self.check_staleness().await
+        let wanted = self.options.staleness;
+        match self.differing_staleness(wanted).await? {
+            None => Ok(()),
+            Some(shown) => Err(differs(
+                wanted,
+                &shown,
+                "set it in BigQuery, or set option 'sink.cdc.table_reconciliation' to 'reconcile'",
+            )),
+        }
     }
 
-    async fn check_staleness(&self) -> Result<()> {
-        let wanted = self.options.staleness;
+    async fn reconcile(&self, found: Table) -> Result<ReadyTable> {
+        let pending = Mark::of(&found);
+        let wanted = self.wanted(pending.as_ref())?;
+        let keyless = found.primary_key.is_empty();
+        let stale = self.differing_staleness(wanted).await?.is_some();
+        let marked = match &pending {
+            Some(pending) if pending.leads_to(wanted) => true,
+            // What others began leads elsewhere from now on.
+            Some(_) => {
+                self.put_mark().await?;
+                true
+            }
+            None if keyless && stale => {
+                self.put_mark().await?;
+                true
+            }
+            // One step is done or not.
+            None => false,
+        };
+        let mut table = found;
+        if keyless {
+            table = self.add_key().await?;
+        }
+        if stale {
+            self.set_staleness(wanted).await?;
+        }
+        if marked {
+            table = self.unmark(wanted).await?;
+        }
+        Ok(ReadyTable {
+            table,
+            made: match keyless {
+                true => Made::Change,
+                false => Made::Nothing,
+            },
+        })
+    }
+
+    /// Where the steps lead to: what the options say comes first, and where they say
+    /// nothing an interrupted reconciliation is completed.
+    fn wanted(&self, pending: Option<&Mark>) -> Result<Staleness> {
+        match (self.options.staleness, pending) {
+            (Staleness::Unmanaged, Some(pending)) => pending.staleness().ok_or_else(|| {
+                Error::new(
+                    ErrorKind::FailedPrecondition,
+                    format!(
+                        "its label '{PENDING_LABEL}' is '{}', which does not say what was to be \
+                         done: set option 'sink.cdc.max_staleness' or \
+                         'sink.cdc.clear_max_staleness', or take the label away",
+                        pending.value()
+                    ),
+                )
+            }),
+            (own, _) => Ok(own),
+        }
+    }
+
+    async fn add_key(&self) -> Result<Table> {
+        let added = self.statements.add_key(&self.key).await;
+        let table = self.client.get_table(&self.table).await?;
+        match (key::same(&table.primary_key, &self.key), added) {
+            // By this statement, or by another writer's.
+            (true, _) => Ok(table),
+            (false, Err(error)) => Err(error),
+            (false, Ok(())) => Err(self.other_key(&table.primary_key)),
+        }
+    }
+
+    async fn set_staleness(&self, wanted: Staleness) -> Result<()> {
+        self.statements.set_staleness(wanted).await?;
+        match self.differing_staleness(wanted).await? {
+            None => Ok(()),
+            Some(shown) => Err(differs(
+                wanted,
+                &shown,
+                "it was set and is not there; another writer may set it too",
+            )),
+        }
+    }
+
+    /// The table's staleness, if it is not the one that is wanted.
+    async fn differing_staleness(&self, wanted: Staleness) -> Result<Option<String>> {
         if wanted == Staleness::Unmanaged {
-            return Ok(());
+            return Ok(None);
         }
-        let shown = self.shown_staleness().await?;
-        if staleness::is(wanted, shown.as_deref()) {
-            return Ok(());
+        let shown = self.statements.shown_staleness().await?;
+        match staleness::is(wanted, shown.as_deref()) {
+            true => Ok(None),
+            false => Ok(Some(shown.unwrap_or_else(|| "none".to_string()))),
         }
-        let differs = |shown: Option<String>, what: &str| {
-            Err(Error::new(
+    }
+
+    async fn put_mark(&self) -> Result<()> {
+        let label = |_: &Table| {
+            let value = Some(self.mark.value().to_string());
+            vec![(PENDING_LABEL.to_string(), value)]
+        };
+        self.client.change_labels(&self.table, label).await?;
+        Ok(())
+    }
+
+    /// Takes the mark away, unless another writer is on its way elsewhere.
+    async fn unmark(&self, wanted: Staleness) -> Result<Table> {
+        let label = |found: &Table| match Mark::of(found) {
+            Some(mark) if mark.leads_to(wanted) => vec![(PENDING_LABEL.to_string(), None)],
+            _ => Vec::new(),
+        };
+        self.client.change_labels(&self.table, label).await
+    }
+
+    /// That columns are of the types that they were planned with: of the key always,
+    /// because equal values of one type may differ as another, and all of them where the
+    /// table was to be created and another writer was first.
+    fn check_columns(&self, found: &Table) -> Result<()> {
+        for column in &self.columns.fields {
+            let is_key = self.key.iter().any(|name| column.is_named(name));
+            if !is_key && matches!(self.absent, Absent::Refused(_)) {
+                continue;
+            }
+            let live = found.schema.field(&column.name);
+            let alike = live.is_some_and(|live| {
+                let repeated = |mode| mode == Mode::Repeated;
+                live.field_type == column.field_type && repeated(live.mode) == repeated(column.mode)
+            });
+            if alike {
+                continue;
+            }
+            let is = live.map_or("is not there".to_string(), |live| {
+                format!("is {}", live.field_type)
+            });
+            return Err(Error::new(
                 ErrorKind::FailedPrecondition,
                 format!(
-                    "its max_staleness is {} and the options say {}: {what}",
-                    shown.as_deref().unwrap_or("none"),
-                    staleness::words(wanted)
+                    "its column {} {is} by now, and was {} when the statement was planned: declare \
+                     the table again",
+                    column.name, column.field_type
                 ),
-            ))
-        };
-        match (
-            self.options.reconciliation,
-            staleness::statement(&self.table, wanted),
-        ) {
-            (TableReconciliation::Reconcile, Some(statement)) => self.run(&statement).await?,
-            _ => {
-                return differs(
-                    shown,
-                    "set it in BigQuery, or set option 'sink.cdc.table_reconciliation' to \
-                     'reconcile'",
-                );
-            }
+            ));
         }
-        let shown = self.shown_staleness().await?;
-        match staleness::is(wanted, shown.as_deref()) {
-            true => Ok(()),
-            false => differs(
-                shown,
-                "it was set and is not there; another writer may set it too",
+        Ok(())
+    }
+
+    fn other_key(&self, live: &[String]) -> Error {
+        Error::new(
+            ErrorKind::FailedPrecondition,
+            format!(
+                "its primary key is ({}) and was ({}) when the statement was planned: declare the \
+                 table again",
+                live.join(", "),
+                self.key.join(", ")
             ),
-        }
+        )
     }
+}
 
-    async fn shown_staleness(&self) -> Result<Option<String>> {
-        let dataset = format!(
-            "{}.{}",
-            staleness::in_backquotes(&self.table.project),
-            staleness::in_backquotes(&self.table.dataset)
-        );
-        let name = QueryParameter {
-            parameter_type: serde_json::json!({"type": "STRING"}),
-            parameter_value: serde_json::json!({"value": self.table.table}),
-        };
-        let job = self
-            .job(QueryRequest {
-                parameters: QueryParameters::Named(vec![("name".to_string(), name)]),
-                ..self.request(&format!(
-                    "SELECT option_value FROM {dataset}.INFORMATION_SCHEMA.TABLE_OPTIONS \
-                     WHERE table_name = @name AND option_name = 'max_staleness'"
-                ))
-            })
-            .await?;
-        let page = self.client.result_page(&job.reference, None).await?;
-        match page.rows.first() {
-            None => Ok(None),
-            Some(row) => match row["f"][0]["v"].as_str() {
-                Some(text) => Ok(Some(text.to_string())),
-                None => Err(Error::data("the option max_staleness has no value")),
-            },
-        }
-    }
+/// The error for a table whose reconciliation has not ended.
+fn interrupted(pending: &Mark) -> Error {
+    Error::new(
+        ErrorKind::FailedPrecondition,
+        format!(
+            "a reconciliation of it has begun and not ended (its label '{PENDING_LABEL}' is '{}'): \
+             wait if another writer is at it; otherwise set option \
+             'sink.cdc.table_reconciliation' to 'reconcile' to complete it",
+            pending.value()
+        ),
+    )
+}
 
-    async fn run(&self, statement: &str) -> Result<()> {
-        tracing::info!(table = %self.table, statement, "preparing a table for changes");
-        self.job(self.request(statement)).await.map(drop)
-    }
-
-    fn request(&self, sql: &str) -> QueryRequest {
-        QueryRequest {
-            project: self.client.billing_project(&self.table).to_string(),
-            sql: sql.to_string(),
-            parameters: QueryParameters::None,
-            location: self.location.clone(),
-            destination: None,
-            labels: self.labels.clone(),
-        }
-    }
-
-    async fn job(&self, query: QueryRequest) -> Result<Job> {
-        let id = format!("datafusion_cdc_{:032x}", rand::random::<u128>());
-        let (Inserted::New(job) | Inserted::Existing(job)) =
-            self.client.insert_query(&query, &id).await?;
-        let job = self.client.wait_for_job(job).await?;
-        match &job.state {
-            JobState::Failed(failure) => Err(failed(&job.reference, failure)),
-            JobState::Running | JobState::Succeeded => Ok(job),
-        }
-    }
+fn differs(wanted: Staleness, shown: &str, what: &str) -> Error {
+    Error::new(
+        ErrorKind::FailedPrecondition,
+        format!(
+            "its max_staleness is {shown} and the options say {}: {what}",
+            staleness::words(wanted)
+        ),
+    )
 }

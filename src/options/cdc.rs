@@ -69,8 +69,9 @@ impl ChangeSourceOptions {
 /// A pair that cannot go together.
 pub(super) fn cdc(raw: &RawOptions, format: AppendFormat) -> Result<Option<CdcOptions>> {
     use registry::{
-        SINK_CDC_CLEAR_MAX_STALENESS, SINK_CDC_ENABLED, SINK_CDC_MAX_STALENESS,
-        SINK_CDC_TABLE_RECONCILIATION, SINK_FORMAT, SINK_MISSING_VALUE, SINK_WRITE_METHOD,
+        SINK_ALLOW_FIELD_RELAXATION, SINK_ALLOW_NEW_FIELDS, SINK_CDC_CLEAR_MAX_STALENESS,
+        SINK_CDC_ENABLED, SINK_CDC_MAX_STALENESS, SINK_CDC_TABLE_RECONCILIATION, SINK_FORMAT,
+        SINK_MISSING_VALUE, SINK_WRITE_METHOD,
     };
     if !is_on(raw, &SINK_CDC_ENABLED) {
         return Ok(None);
@@ -97,6 +98,15 @@ pub(super) fn cdc(raw: &RawOptions, format: AppendFormat) -> Result<Option<CdcOp
             &SINK_MISSING_VALUE,
             "a change says all of its row, so what it leaves out is NULL",
         ));
+    }
+    for row in [&SINK_ALLOW_NEW_FIELDS, &SINK_ALLOW_FIELD_RELAXATION] {
+        if is_on(raw, row) {
+            return Err(pair(
+                &SINK_CDC_ENABLED,
+                row,
+                "columns of a table of changes are changed in BigQuery, by ALTER TABLE",
+            ));
+        }
     }
     let most = duration(raw, &SINK_CDC_MAX_STALENESS);
     let staleness = match (most, is_on(raw, &SINK_CDC_CLEAR_MAX_STALENESS)) {

@@ -445,8 +445,8 @@ options! {
     SINK_CDC_MAX_STALENESS = "sink.cdc.max_staleness" {
         "none", ValueForm::Duration, Table, Stage::Ready, Shown,
         "how far queries may be behind the changes, in whole seconds; verified before the first \
-         write, and set before it under sink.cdc.table_reconciliation reconcile; where it is not \
-         said, the table keeps what it has"
+         write, and set before it for a table that is created and under \
+         sink.cdc.table_reconciliation reconcile; where it is not said, the table keeps what it has"
     }
     SINK_CDC_CLEAR_MAX_STALENESS = "sink.cdc.clear_max_staleness" {
         "false", ValueForm::Switch, Table, Stage::Ready, Shown,
@@ -455,8 +455,9 @@ options! {
     }
     SINK_CDC_TABLE_RECONCILIATION = "sink.cdc.table_reconciliation" {
         "verify_only", ValueForm::Choice(&["verify_only", "reconcile"]), Table, Stage::Ready, Shown,
-        "what becomes of a table without the declared primary key or with another max_staleness: \
-         the write fails, or the table is changed before it; another primary key is never replaced"
+        "what becomes of a table without the declared primary key, with another max_staleness or \
+         with an interrupted reconciliation: the write fails, or the table is changed before it; \
+         another primary key is never replaced"
     }
     SINK_CDC_MYSQL_SOURCE_UUIDS = "sink.cdc.debezium_mysql.source_uuids" {
         "none", ValueForm::Text, Session, Stage::Ready, Shown,

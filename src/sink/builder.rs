@@ -8,7 +8,7 @@ use datafusion::common::ScalarValue;
 
 use super::arrival::{Arrival, ExtraField, ExtraSource};
 use super::budget::Budget;
-use super::changes::PlannedChanges;
+use super::changes::ChangedTable;
 use super::destination::{
     Destinations, check_writable, new_columns, not_created, plan, wanted_changes,
 };
@@ -160,21 +160,23 @@ impl BigQuerySinkBuilder {
         if let Some(table) = self.only_table()
             && self.options.create_disposition == CreateDisposition::CreateNever
         {
-            return Err(not_created(table, missing));
+            let disposition = self.options.create_disposition;
+            return Err(not_created(table, disposition, missing));
         }
         self.build_planned(None, schema)
     }
 
     /// A sink for batches of `given` whose rows are changes of the one table that they go
-    /// to; `plan` says how, of the columns that are written.
+    /// to, which is live or is going to be like `planned`.
     ///
     /// # Errors
     /// As [`build`](Self::build), and when rows go to several tables.
     pub(crate) fn build_changes(
         self,
-        live: &Table,
+        planned: &Table,
+        change: PlannedChange,
         given: SchemaRef,
-        plan: impl FnOnce(&SchemaRef) -> Result<PlannedChanges>,
+        changes: Arc<dyn ChangedTable>,
     ) -> Result<BigQuerySink> {
         let dropped = &self.options.destination.drop_columns;
         let arrival = Arrival::new(given, self.extra.clone(), dropped)?;
@@ -183,16 +185,15 @@ impl BigQuerySinkBuilder {
                 "changes by key go to one table: leave option 'sink.destination' out",
             ));
         };
-        check_writable(&table, &live.kind)?;
-        let planned = plan(&arrival.written)
-            .map_err(|error| error.with_context(format!("writing changes of {table}")))?;
+        check_writable(&table, &planned.kind)?;
+        let destination = changes
+            .plan(planned, &arrival.written)
+            .map_err(|error| error.with_context(format!("writing changes of {table}")))?
+            .destination(&table, &self.options, Denied::Final)?;
         let client = match self.credentials {
             Some(credentials) => self.client.with_credentials(credentials)?,
             None => self.client,
         };
-        let destination = Arc::new(planned.destination(&table, &self.options)?);
-        let destinations = Destinations::default();
-        destinations.ready(&destination);
         let budget = Budget::new(self.options.default_connections);
         Ok(BigQuerySink {
             shared: Arc::new(SinkShared {
@@ -201,14 +202,15 @@ impl BigQuerySinkBuilder {
                 options: self.options,
                 schema: Arc::clone(&arrival.written),
                 new_columns: None,
-                destinations,
+                changes: Some(changes),
+                destinations: Destinations::default(),
                 budget,
                 load_limits: self.load_limits,
             }),
             route: Arc::new(Route::Fixed(table)),
             arrival: Arc::new(arrival),
-            planned: Some(destination),
-            change: PlannedChange::None,
+            planned: Some(Arc::new(destination)),
+            change,
         })
     }
 
@@ -221,6 +223,12 @@ impl BigQuerySinkBuilder {
     }
 
     fn build_planned(self, live: Option<Arc<Table>>, given: SchemaRef) -> Result<BigQuerySink> {
+        if self.options.cdc.is_some() {
+            return Err(Error::configuration(
+                "option 'sink.cdc.enabled' makes rows changes by key: declare a table of changes \
+                 by CREATE EXTERNAL TABLE, or build the sink by cdc::ChangeSinkBuilder",
+            ));
+        }
         self.check_replaced()?;
         let dropped = &self.options.destination.drop_columns;
         let arrival = Arrival::new(given, self.extra.clone(), dropped)?;
@@ -283,6 +291,7 @@ impl BigQuerySinkBuilder {
                 options: self.options,
                 schema: rows,
                 new_columns: columns,
+                changes: None,
                 destinations,
                 load_limits: self.load_limits,
             }),

@@ -10,20 +10,46 @@ use async_trait::async_trait;
 
 use super::destination::marks_of;
 use super::writer::Destination;
+use crate::client::rest::model::Table;
 use crate::client::write::append::Denied;
 use crate::error::Result;
 use crate::options::SinkOptions;
 use crate::types::encode::{RowEncoder, RowFormat};
 use crate::types::{TableRef, TableSchema};
 
-/// What is done to the rows of a sink whose rows are changes. All writers of a sink
-/// share one.
+/// A table whose rows are replaced and deleted by its key. All writers of a sink share
+/// one.
 #[async_trait]
-pub(crate) trait RowChanges: fmt::Debug + Send + Sync {
-    /// Makes sure that the table takes changes. Called before each batch is sent; only
-    /// the first call does something.
-    async fn ready(&self) -> Result<()>;
+pub(crate) trait ChangedTable: fmt::Debug + Send + Sync {
+    /// Makes sure that the table is there and takes changes. Called when the first rows
+    /// come.
+    async fn make_ready(&self) -> Result<ReadyTable>;
 
+    /// How rows of a schema become changes of the table as it is.
+    fn plan(&self, live: &Table, rows: &SchemaRef) -> Result<PlannedChanges>;
+}
+
+/// A table that takes changes.
+#[derive(Debug)]
+pub(crate) struct ReadyTable {
+    /// As it is now.
+    pub(crate) table: Table,
+    /// What had to be done for it.
+    pub(crate) made: Made,
+}
+
+/// What was done to a table before the first changes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Made {
+    Nothing,
+    /// It was changed.
+    Change,
+    /// It was created.
+    Table,
+}
+
+/// What is done to the rows of a sink whose rows are changes.
+pub(crate) trait RowChanges: fmt::Debug + Send + Sync {
     /// A batch of the sink's schema as it is encoded.
     fn prepare(&self, batch: &RecordBatch) -> Result<Prepared>;
 
@@ -83,6 +109,7 @@ impl PlannedChanges {
         self,
         table: &TableRef,
         options: &SinkOptions,
+        denied: Denied,
     ) -> Result<Destination> {
         let marks = marks_of(&self.written, options);
         let encoder = RowEncoder::plan(&self.written, &self.columns, RowFormat::Protobuf, &marks)
@@ -96,7 +123,7 @@ impl PlannedChanges {
             null: left_out.map(|column| column.name.clone()).collect(),
             encoder,
             defaulted: Vec::new(),
-            denied: Denied::Final,
+            denied,
             load: None,
             overwrite: None,
             changes: Some(self.changes),

@@ -14,15 +14,18 @@ use arrow::datatypes::Schema;
 use parking_lot::Mutex;
 use tokio::sync::OnceCell;
 
+use super::changes::{ChangedTable, Made};
 use super::load::LoadTarget;
 use super::metrics::SinkCounters;
 use super::writer::{Destination, Overwrite, SinkShared};
-use crate::client::rest::create::Created;
+use crate::client::rest::create::{Created, NewTable};
 use crate::client::rest::model::{Table, TableKind};
 use crate::client::retry::RetryPolicy;
 use crate::client::write::append::Denied;
 use crate::error::{Error, ErrorKind, Result};
-use crate::options::{AppendFormat, MissingValue, SinkOptions, WriteEffect, WriteMethod};
+use crate::options::{
+    AppendFormat, CreateDisposition, MissingValue, SinkOptions, WriteEffect, WriteMethod,
+};
 use crate::types::create::{NewModes, check_terms, table_schema_for};
 use crate::types::encode::{FieldMarks, RowEncoder, RowFormat};
 use crate::types::evolve::{self, SchemaChange};
@@ -85,19 +88,25 @@ impl SinkShared {
     }
 
     async fn prepare(&self, table: &TableRef, counters: &SinkCounters) -> Result<Destination> {
+        if let Some(changes) = &self.changes {
+            return self
+                .prepare_for_changes(changes.as_ref(), table, counters)
+                .await;
+        }
         let missing = match self.look(table, counters).await {
             Ok((found, denied)) => return self.plan(table, Arc::new(found), denied),
             Err(error) if error.kind() == ErrorKind::NotFound => error,
             Err(error) => return Err(error),
         };
         let Some(columns) = &self.new_columns else {
-            return Err(not_created(table, missing));
+            return Err(not_created(table, self.options.create_disposition, missing));
         };
-        match self
-            .client
-            .create_table(table, columns, &self.options.table_create)
-            .await?
-        {
+        let new = NewTable {
+            columns,
+            primary_key: &[],
+            terms: &self.options.table_create,
+        };
+        match self.client.create_table(table, new).await? {
             Created::Now(created) => {
                 counters.tables_created.fetch_add(1, Ordering::Relaxed);
                 tracing::info!(%table, "the table was created");
@@ -109,6 +118,26 @@ impl SinkShared {
                 self.plan(table, Arc::new(found), self.may_pass())
             }
         }
+    }
+
+    async fn prepare_for_changes(
+        &self,
+        changes: &dyn ChangedTable,
+        table: &TableRef,
+        counters: &SinkCounters,
+    ) -> Result<Destination> {
+        let ready = changes.make_ready().await?;
+        check_writable(table, &ready.table.kind)?;
+        let denied = match ready.made {
+            Made::Nothing => Denied::Final,
+            Made::Change => self.may_pass(),
+            Made::Table => {
+                counters.tables_created.fetch_add(1, Ordering::Relaxed);
+                self.may_pass()
+            }
+        };
+        let planned = changes.plan(&ready.table, &self.schema)?;
+        planned.destination(table, &self.options, denied)
     }
 
     /// The table as it is after the changes that these rows need.
@@ -136,27 +165,39 @@ impl SinkShared {
     /// What it means that a table is denied which was created or changed a moment ago:
     /// it has not reached those that take rows.
     fn may_pass(&self) -> Denied {
-        let propagation = self.options.propagation;
-        Denied::MayPass(RetryPolicy {
-            max_attempts: propagation.attempts,
-            initial_delay: propagation.interval,
-            multiplier: 1.0,
-            max_delay: propagation.interval,
-            max_elapsed: Duration::MAX,
-        })
+        Denied::MayPass(propagation(&self.options))
+    }
+}
+
+/// How long to wait for a change of a table to be known everywhere.
+pub(crate) fn propagation(options: &SinkOptions) -> RetryPolicy {
+    let propagation = options.propagation;
+    RetryPolicy {
+        max_attempts: propagation.attempts,
+        initial_delay: propagation.interval,
+        multiplier: 1.0,
+        max_delay: propagation.interval,
+        max_elapsed: Duration::MAX,
     }
 }
 
 /// The error for a table that does not exist and is not to be created.
-pub(super) fn not_created(table: &TableRef, missing: Error) -> Error {
-    Error::new(
-        ErrorKind::NotFound,
-        format!(
-            "table {table} does not exist, and option 'sink.create_disposition' is 'create_never': \
-             create it in BigQuery, or let it be created"
-        ),
-    )
-    .with_source(missing)
+pub(crate) fn not_created(
+    table: &TableRef,
+    disposition: CreateDisposition,
+    missing: Error,
+) -> Error {
+    let why = match disposition {
+        CreateDisposition::CreateNever => {
+            "does not exist, and option 'sink.create_disposition' is 'create_never': create it in \
+             BigQuery, or let it be created"
+        }
+        // It was there when the statement was planned.
+        CreateDisposition::CreateIfNeeded => {
+            "does not exist any more: rows cannot be written to it"
+        }
+    };
+    Error::new(ErrorKind::NotFound, format!("table {table} {why}")).with_source(missing)
 }
 
 /// The columns that new tables get, whose rows have the columns of `rows` at least.

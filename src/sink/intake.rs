@@ -81,7 +81,6 @@ impl Intake {
         Arc::clone(&self.counters.wire)
     }
 
-    /// What rows go to.
     /// Whether requests have to be applied in the order in which they are sent.
     pub(super) fn order(&self) -> RequestOrder {
         match self.destination.changes {
@@ -90,6 +89,7 @@ impl Intake {
         }
     }
 
+    /// What rows go to.
     pub(super) fn target(&self) -> AppendTarget {
         let encoder = &self.destination.encoder;
         AppendTarget {
@@ -152,10 +152,7 @@ impl Intake {
         self.next_row += u64::try_from(batch.num_rows()).unwrap_or(u64::MAX);
         let source = self.shared.failures.keeps_rows().then(|| batch.clone());
         let Prepared { batch, refused } = match &self.destination.changes {
-            Some(changes) => {
-                changes.ready().await?;
-                changes.prepare(&batch)?
-            }
+            Some(changes) => changes.prepare(&batch)?,
             None => Prepared::from(batch),
         };
         let encoded = self.destination.encoder.encode(&batch)?;

@@ -41,13 +41,16 @@ mod writer;
 
 pub(crate) use arrival::{checked_metadata, checked_type, checked_values};
 pub use builder::BigQuerySinkBuilder;
-pub(crate) use changes::{Places, PlannedChanges, Prepared, Refused, RowChanges};
+pub(crate) use changes::{
+    ChangedTable, Made, Places, PlannedChanges, Prepared, ReadyTable, Refused, RowChanges,
+};
 pub(crate) use checkpoint::Run;
-pub(crate) use destination::new_columns;
+pub(crate) use destination::{new_columns, not_created, propagation};
 pub use exec::{BigQueryCommitExec, BigQueryWriteExec};
 pub use load::{LoadLimits, StagedFile};
 pub use metrics::{CommitCounters, SinkCounters};
 pub use overwrite::Replacement;
+pub(crate) use protocol::PlannedChange;
 pub use protocol::{
     BigQuerySink, Committable, Committer, DestinationState, FileLoads, SinkWriter, StreamPosition,
     WriterState,

@@ -86,7 +86,7 @@ pub struct BigQuerySink {
 
 /// What will be done before the first row, as it seems at planning.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) enum PlannedChange {
+pub(crate) enum PlannedChange {
     None,
     /// Tables are created that do not exist.
     Creation,

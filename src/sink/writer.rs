@@ -8,7 +8,7 @@ use arrow::datatypes::SchemaRef;
 use async_trait::async_trait;
 
 use super::budget::Budget;
-use super::changes::RowChanges;
+use super::changes::{ChangedTable, RowChanges};
 use super::destination::Destinations;
 use super::failure::FailureHandler;
 use super::load::{LoadLimits, LoadTarget};
@@ -53,6 +53,8 @@ pub(super) struct SinkShared {
     pub(super) schema: SchemaRef,
     /// What tables that do not exist are created with; None where none is to be.
     pub(super) new_columns: Option<TableSchema>,
+    /// The one table, where rows are changes of it.
+    pub(super) changes: Option<Arc<dyn ChangedTable>>,
     pub(super) destinations: Destinations,
     pub(super) failures: Arc<FailureHandler>,
     /// Of connections to default streams.

@@ -16,12 +16,15 @@ use super::merge;
 use super::metadata::{LiveTable, SchemaTerms};
 use super::provider::TableContext;
 use super::writing::{InsertTerms, why_not};
-use crate::cdc::{self, CHANGE_SEQUENCE_NUMBER, CHANGE_TYPE};
+use crate::cdc::{
+    self, CHANGE_SEQUENCE_NUMBER, CHANGE_TYPE, ChangeSinkBuilder, is_pseudocolumn,
+    without_pseudocolumns,
+};
 use crate::client::rest::model::Table;
 use crate::error::{Error, ErrorKind, Result};
 use crate::options::{BigQueryOptions, Options, RawOptions};
-use crate::sink::{BigQueryCommitExec, BigQueryWriteExec};
-use crate::types::{Field, FieldType, Mode, TableRef, TableSchema};
+use crate::sink::{BigQueryCommitExec, BigQuerySink, BigQueryWriteExec};
+use crate::types::{Field, FieldType, Mode, TableRef, TableSchema, arrow};
 
 /// How a session reads names without quotes, in which the pseudocolumns must be found.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -47,30 +50,41 @@ impl Names {
 
 /// A table whose rows are replaced and deleted by its primary key: INSERT writes changes.
 ///
-/// Its columns are those of the live table, `_CHANGE_TYPE` and
-/// `_CHANGE_SEQUENCE_NUMBER`. All may be NULL but the key's, because a deletion has only
+/// Its columns are those of the live table, or of one that the first change creates,
+/// `_CHANGE_TYPE` and `_CHANGE_SEQUENCE_NUMBER`. All may be NULL but the key's, because a deletion has only
 /// a key. Reading it is refused: what it takes are changes, and not what the table holds.
 #[derive(Debug)]
 pub struct BigQueryChangeTable {
     context: TableContext,
     table: TableRef,
-    found: Arc<Table>,
+    state: State,
     /// The columns of the key that a statement declares; none when it says nothing.
     declared_key: Vec<String>,
     /// The columns of the key.
     key: Vec<String>,
+    /// The table's own columns.
+    columns: TableSchema,
     schema: SchemaRef,
     /// What the columns take, the pseudocolumns included.
     takes: TableSchema,
     left_out: LeftOut,
 }
 
+/// What the service said of the table when it was declared.
+#[derive(Debug)]
+enum State {
+    Live(Arc<Table>),
+    /// It does not exist, and is created with these columns.
+    Declared(SchemaRef),
+}
+
 impl BigQueryChangeTable {
-    /// The live table, checked against what a statement declares of it.
+    /// The live table, checked against what a statement declares of it; or one that is
+    /// created with the declared columns by the first change.
     ///
     /// # Errors
-    /// [`ErrorKind::NotFound`] when there is no such table; and when its columns or its
-    /// key are not the declared ones.
+    /// [`ErrorKind::NotFound`] when there is no such table and no columns are declared;
+    /// and when its columns or its key are not the declared ones.
     pub(super) async fn open(
         context: TableContext,
         table: TableRef,
@@ -79,30 +93,34 @@ impl BigQueryChangeTable {
         options: &Options,
         names: Names,
     ) -> Result<Self> {
-        let found = match context.client.get_table(&table).await {
-            Ok(found) => found,
-            Err(error) if error.kind() == ErrorKind::NotFound => {
-                return Err(Error::new(
-                    ErrorKind::NotFound,
-                    format!(
-                        "table {table} does not exist, and this version creates none for changes: \
-                         create it in BigQuery with PRIMARY KEY (…) NOT ENFORCED"
-                    ),
-                )
-                .with_source(error));
+        let declared = Arc::new(without_pseudocolumns(&declared)?);
+        let (state, columns, own, key) = match context.client.get_table(&table).await {
+            Ok(found) => {
+                let live = LiveTable::new(table.clone(), found.clone(), options.into());
+                live.check_declared(&declared)?;
+                let key = cdc::agreed(&table, &found.schema, &declared_key, &found.primary_key)?;
+                let columns = found.schema.clone();
+                (State::Live(Arc::new(found)), columns, live.schema, key)
+            }
+            Err(missing)
+                if missing.kind() == ErrorKind::NotFound && !declared.fields().is_empty() =>
+            {
+                let columns = cdc::new_columns(&table, &declared, &declared_key, &options.sink)?;
+                let key = cdc::agreed(&table, &columns, &declared_key, &[])?;
+                let own = arrow::table_schema(&columns, options.scan.timestamp_precision);
+                (State::Declared(declared), columns, own, key)
             }
             Err(error) => return Err(error),
         };
-        let terms = SchemaTerms::from(options);
-        let live = LiveTable::new(table.clone(), found.clone(), terms);
-        live.check_declared(&without_pseudocolumns(&declared))?;
-        let key = cdc::agreed(&table, &found.schema, &declared_key, &found.primary_key)?;
-        let columns = live.schema.fields().iter().map(|field| {
-            let is_key = key.iter().any(|name| name == field.name());
-            field.as_ref().clone().with_nullable(!is_key)
-        });
-        let mut fields: Vec<ArrowField> = columns.collect();
-        let mut takes = found.schema.clone();
+        let mut fields: Vec<ArrowField> = own
+            .fields()
+            .iter()
+            .map(|field| {
+                let is_key = key.iter().any(|name| name == field.name());
+                field.as_ref().clone().with_nullable(!is_key)
+            })
+            .collect();
+        let mut takes = columns.clone();
         for name in [CHANGE_TYPE, CHANGE_SEQUENCE_NUMBER] {
             let name = match names {
                 Names::InLowerCase => name.to_lowercase(),
@@ -116,9 +134,10 @@ impl BigQueryChangeTable {
         Ok(Self {
             context,
             table,
-            found: Arc::new(found),
+            state,
             declared_key,
             key,
+            columns,
             schema: Arc::new(Schema::new(fields)),
             takes,
             left_out: LeftOut::default(),
@@ -154,7 +173,7 @@ impl BigQueryChangeTable {
 
     /// Whether rows of a column must have a value.
     pub(super) fn is_required(&self, column: &str) -> bool {
-        let column = self.found.schema.field(column);
+        let column = self.columns.field(column);
         column.is_some_and(|column| column.mode == Mode::Required)
     }
 
@@ -180,7 +199,7 @@ impl BigQueryChangeTable {
     }
 
     /// The plan that writes what `input` gives.
-    pub(super) fn write(
+    pub(super) async fn write(
         &self,
         session: &dyn Session,
         input: Arc<dyn ExecutionPlan>,
@@ -195,14 +214,7 @@ impl BigQueryChangeTable {
         let options = self.options(&defaults)?;
         // Rows are visible before a commit, so a run cannot be repeated.
         options.sink.repeatable()?;
-        let sink = cdc::change_sink(
-            self.context.client.clone(),
-            self.table.clone(),
-            &self.found,
-            &self.declared_key,
-            &options,
-            input.schema(),
-        )?;
+        let sink = self.sink(options, input.schema()).await?;
         let mut write = BigQueryWriteExec::new(Arc::clone(&input), sink.clone());
         if write.writes_by_arrival() {
             write = BigQueryWriteExec::new(cdc::keep_order(input)?, sink.clone());
@@ -210,21 +222,30 @@ impl BigQueryChangeTable {
         Ok(Arc::new(BigQueryCommitExec::new(Arc::new(write), sink)))
     }
 
+    async fn sink(&self, options: Options, rows: SchemaRef) -> Result<BigQuerySink> {
+        let terms = SchemaTerms::from(&options);
+        let client = self.context.client.clone();
+        let builder = ChangeSinkBuilder::new(client, self.table.clone(), options)
+            .with_primary_key(self.declared_key.iter());
+        match &self.state {
+            State::Live(found) => builder.build_for(found, rows),
+            State::Declared(declared) => match self.context.client.get_table(&self.table).await {
+                Ok(found) => {
+                    let live = LiveTable::new(self.table.clone(), found.clone(), terms);
+                    live.check_declared(declared)?;
+                    builder.build_for(&found, rows)
+                }
+                Err(missing) if missing.kind() == ErrorKind::NotFound => builder
+                    .with_new_table_columns(Arc::clone(declared))
+                    .build_missing(missing, rows),
+                Err(error) => Err(error),
+            },
+        }
+    }
+
     fn options(&self, defaults: &RawOptions) -> Result<Options> {
         Options::resolve_over(&self.context.options, defaults)
     }
-}
-
-/// The declared columns of the table itself.
-fn without_pseudocolumns(declared: &Schema) -> Schema {
-    let fields = declared.fields().iter();
-    let own = fields.filter(|field| !is_pseudocolumn(field.name()));
-    Schema::new(own.cloned().collect::<Vec<_>>())
-}
-
-fn is_pseudocolumn(name: &str) -> bool {
-    let mut pseudo = [CHANGE_TYPE, CHANGE_SEQUENCE_NUMBER].into_iter();
-    pseudo.any(|known| name.eq_ignore_ascii_case(known))
 }
 
 #[async_trait]
@@ -259,7 +280,7 @@ impl TableProvider for BigQueryChangeTable {
         operation: InsertOp,
     ) -> DataFusionResult<Arc<dyn ExecutionPlan>> {
         match operation {
-            InsertOp::Append | InsertOp::Replace => self.write(session, input),
+            InsertOp::Append | InsertOp::Replace => self.write(session, input).await,
             InsertOp::Overwrite => self.refuse("INSERT OVERWRITE"),
         }
     }
@@ -293,6 +314,6 @@ impl TableProvider for BigQueryChangeTable {
         on: Expr,
         clauses: Vec<MergeIntoClause>,
     ) -> DataFusionResult<Arc<dyn ExecutionPlan>> {
-        merge::changes(self, session, source, &schema, &on, &clauses)
+        merge::changes(self, session, source, &schema, &on, &clauses).await
     }
 }

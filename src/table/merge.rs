@@ -29,7 +29,19 @@ const UPSERT: &str = "UPSERT";
 const DELETE: &str = "DELETE";
 
 /// The changes that a MERGE with these clauses is made of.
-pub(super) fn changes(
+pub(super) async fn changes(
+    table: &BigQueryChangeTable,
+    session: &dyn Session,
+    source: Arc<dyn ExecutionPlan>,
+    schema: &DFSchemaRef,
+    on: &Expr,
+    clauses: &[MergeIntoClause],
+) -> DataFusionResult<Arc<dyn ExecutionPlan>> {
+    let written = planned(table, session, source, schema, on, clauses)?;
+    table.write(session, written).await
+}
+
+fn planned(
     table: &BigQueryChangeTable,
     session: &dyn Session,
     source: Arc<dyn ExecutionPlan>,
@@ -66,8 +78,7 @@ pub(super) fn changes(
         columns.push((physical(value)?, name));
     }
     columns.push((physical(change)?, CHANGE_TYPE.to_string()));
-    let written = Arc::new(ProjectionExec::try_new(columns, source)?);
-    table.write(session, written)
+    Ok(Arc::new(ProjectionExec::try_new(columns, source)?))
 }
 
 struct Merge<'a> {

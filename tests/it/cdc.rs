@@ -3,7 +3,7 @@
 use datafusion::prelude::SessionContext;
 use serde_json::Value;
 
-use crate::harness::{PROJECT, Server, plan, refused, rows, text};
+use crate::harness::{PROJECT, Server, lines, plan, refused, rows, text};
 
 /// Tables `d.t` and `d.u` with a key and columns that must have values, `d.keyless`
 /// without one.
@@ -35,15 +35,7 @@ fn declaration(table: &str, columns: &str, more: &str) -> String {
 
 async fn stored(context: &SessionContext, table: &str) -> String {
     let sql = format!("SELECT id, name, price, tags FROM bq.d.{table} ORDER BY id, name");
-    let found = text(context, &sql).await;
-    let lines = found.lines().skip(3).filter(|line| line.starts_with('|'));
-    let lines: Vec<String> = lines
-        .map(|line| {
-            let cells = line.trim_matches('|').split('|').map(str::trim);
-            cells.collect::<Vec<_>>().join(" ")
-        })
-        .collect();
-    lines.join("; ")
+    lines(context, &sql).await.join("; ")
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -243,6 +235,12 @@ async fn the_key_is_declared_or_live_and_never_another() {
             ", 'sink.cdc.max_staleness' '500 ms'",
             &["sink.cdc.max_staleness", "whole seconds"],
         ),
+        (
+            "t",
+            "",
+            ", 'sink.schema_update.allow_new_fields' 'true'",
+            &["sink.schema_update.allow_new_fields", "sink.cdc.enabled"],
+        ),
         ("missing", "", "", &["demo.d.missing", "does not exist"]),
     ] {
         refused(&context, &declaration(table, columns, more), parts).await;
@@ -266,28 +264,18 @@ async fn the_key_is_declared_or_live_and_never_another() {
     assert_eq!(stored(&context, "t").await, "");
 }
 
-async fn key_of(server: &Server, table: &str) -> Value {
+pub(crate) async fn key_of(server: &Server, table: &str) -> Value {
     let found = server.get(&format!("datasets/d/tables/{table}")).await;
     found["tableConstraints"]["primaryKey"]["columns"].clone()
 }
 
-async fn staleness_of(context: &SessionContext, table: &str) -> String {
+pub(crate) async fn staleness_of(context: &SessionContext, table: &str) -> String {
     let sql = format!(
         "SELECT option_value FROM bigquery_query('SELECT option_value FROM \
          d.INFORMATION_SCHEMA.TABLE_OPTIONS WHERE table_name = \"{table}\" AND \
          option_name = \"max_staleness\"')"
     );
-    let found = rows(context, &sql).await;
-    let shown = datafusion::arrow::util::pretty::pretty_format_batches(&found)
-        .unwrap()
-        .to_string();
-    shown
-        .lines()
-        .nth(3)
-        .unwrap_or_default()
-        .trim_matches('|')
-        .trim()
-        .to_string()
+    lines(context, &sql).await.concat()
 }
 
 #[tokio::test(flavor = "multi_thread")]

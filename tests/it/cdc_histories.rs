@@ -16,12 +16,12 @@ use rand::{Rng, SeedableRng};
 
 use crate::harness::{PROJECT, Server, rows};
 
-/// How many histories are served.
+/// How many histories of each kind are served.
 fn histories() -> u64 {
     match std::env::var("CDC_FULL").as_deref() {
         Ok("1") => 2_000,
         Ok(other) => panic!("CDC_FULL is 1 or not set, not {other:?}"),
-        Err(_) => 100,
+        Err(_) => 200,
     }
 }
 

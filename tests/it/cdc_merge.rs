@@ -2,7 +2,7 @@
 
 use datafusion::prelude::SessionContext;
 
-use crate::harness::{PROJECT, Server, error, rows, text};
+use crate::harness::{PROJECT, Server, error, lines, rows, text};
 
 async fn session() -> (Server, SessionContext) {
     let server = Server::start(1 << 20).await;
@@ -33,15 +33,8 @@ async fn session() -> (Server, SessionContext) {
 }
 
 async fn stored(context: &SessionContext) -> String {
-    let found = text(context, "SELECT id, name, price FROM bq.d.t ORDER BY id").await;
-    let lines = found.lines().skip(3).filter(|line| line.starts_with('|'));
-    let lines: Vec<String> = lines
-        .map(|line| {
-            let cells = line.trim_matches('|').split('|').map(str::trim);
-            cells.collect::<Vec<_>>().join(" ")
-        })
-        .collect();
-    lines.join("; ")
+    let sql = "SELECT id, name, price FROM bq.d.t ORDER BY id";
+    lines(context, sql).await.join("; ")
 }
 
 #[tokio::test(flavor = "multi_thread")]

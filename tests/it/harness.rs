@@ -352,6 +352,23 @@ pub(crate) async fn text(context: &SessionContext, sql: &str) -> String {
     pretty_format_batches(&batches).unwrap().to_string()
 }
 
+/// The rows of a query, each as its values in text with a space between them.
+pub(crate) async fn lines(context: &SessionContext, sql: &str) -> Vec<String> {
+    lines_of(&rows(context, sql).await)
+}
+
+/// The same of batches.
+pub(crate) fn lines_of(batches: &[RecordBatch]) -> Vec<String> {
+    let shown = pretty_format_batches(batches).unwrap().to_string();
+    let lines = shown.lines().skip(3).filter(|line| line.starts_with('|'));
+    lines
+        .map(|line| {
+            let cells = line.trim_matches('|').split('|').map(str::trim);
+            cells.collect::<Vec<_>>().join(" ")
+        })
+        .collect()
+}
+
 /// The error of a query that has to fail.
 pub(crate) async fn error(context: &SessionContext, sql: &str) -> DataFusionError {
     let planned = match context.sql(sql).await {

@@ -2,9 +2,12 @@
 
 mod catalog;
 mod cdc;
+mod cdc_create;
+mod cdc_examples;
 mod cdc_histories;
 mod cdc_merge;
 mod cdc_pure;
+mod cdc_recovery;
 mod chaos;
 mod external_tables;
 mod fake_read;

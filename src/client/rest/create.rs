@@ -27,6 +27,17 @@ const CONFLICTS: RetryPolicy = RetryPolicy {
     max_elapsed: Duration::from_secs(300),
 };
 
+/// What a new table is like.
+#[derive(Debug, Clone, Copy)]
+pub struct NewTable<'a> {
+    /// Its columns.
+    pub columns: &'a TableSchema,
+    /// The columns of its primary key; none where it has no key.
+    pub primary_key: &'a [String],
+    /// What else was asked for.
+    pub terms: &'a TableCreateOptions,
+}
+
 /// What came of creating a table.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Created {
@@ -43,13 +54,8 @@ impl Client {
     /// # Errors
     /// [`ErrorKind::NotFound`] when its dataset does not exist;
     /// [`ErrorKind::InvalidArgument`] when the service does not take the columns.
-    pub async fn create_table(
-        &self,
-        table: &TableRef,
-        columns: &TableSchema,
-        terms: &TableCreateOptions,
-    ) -> Result<Created> {
-        self.0.rest.create_table(table, columns, terms).await
+    pub async fn create_table(&self, table: &TableRef, new: NewTable<'_>) -> Result<Created> {
+        self.0.rest.create_table(table, new).await
     }
 
     /// Looks at a table and makes the changes that `decide` wants of it; none if it
@@ -68,17 +74,26 @@ impl Client {
     {
         self.0.rest.change_columns(table, decide).await
     }
+
+    /// Looks at a table and changes the labels that `decide` gives: None takes one
+    /// away. Nothing is sent if it gives none. Another change in between is no harm:
+    /// then it decides anew.
+    ///
+    /// # Errors
+    /// [`ErrorKind::NotFound`] when the table does not exist;
+    /// [`ErrorKind::PermissionDenied`] when it may not be changed.
+    pub async fn change_labels<F>(&self, table: &TableRef, decide: F) -> Result<Table>
+    where
+        F: Fn(&Table) -> Vec<(String, Option<String>)> + Send + Sync,
+    {
+        self.0.rest.change_labels(table, decide).await
+    }
 }
 
 impl Transport {
-    async fn create_table(
-        &self,
-        table: &TableRef,
-        columns: &TableSchema,
-        terms: &TableCreateOptions,
-    ) -> Result<Created> {
+    async fn create_table(&self, table: &TableRef, new: NewTable<'_>) -> Result<Created> {
         let path = paths::tables_beside(table);
-        let body = resource(table, columns, terms, Utc::now());
+        let body = resource(table, new, Utc::now());
         let request = Request::new(Method::POST, &path).with_body(&body);
         match self.send(request).await {
             Ok(answer) => Ok(Created::Now(Box::new(Table::from_json(&answer)?))),
@@ -104,23 +119,70 @@ impl Transport {
     where
         F: Fn(&Table) -> Result<Vec<SchemaChange>> + Send + Sync,
     {
+        self.change_table(table, |resource, found| {
+            let changes = decide(found)?;
+            if changes.is_empty() {
+                return Ok(Decided::Nothing(changes));
+            }
+            let mut fields = resource["schema"]["fields"].clone();
+            evolve::apply(&mut fields, &changes)?;
+            let paths: Vec<_> = changes.iter().map(SchemaChange::path).collect();
+            Ok(Decided::Change {
+                body: json!({"schema": {"fields": fields}}),
+                what: format!("columns '{}'", paths.join("', '")),
+                decided: changes,
+            })
+        })
+        .await
+    }
+
+    async fn change_labels<F>(&self, table: &TableRef, decide: F) -> Result<Table>
+    where
+        F: Fn(&Table) -> Vec<(String, Option<String>)> + Send + Sync,
+    {
+        let changed = self.change_table(table, |_, found| {
+            let changes = decide(found);
+            if changes.is_empty() {
+                return Ok(Decided::Nothing(()));
+            }
+            let names: Vec<_> = changes.iter().map(|(name, _)| name.clone()).collect();
+            let labels: Map<String, Value> = changes
+                .into_iter()
+                .map(|(name, value)| (name, value.map_or(Value::Null, Value::String)))
+                .collect();
+            Ok(Decided::Change {
+                body: json!({"labels": labels}),
+                what: format!("labels '{}'", names.join("', '")),
+                decided: (),
+            })
+        });
+        changed.await.map(|(table, ())| table)
+    }
+
+    /// Looks at a table and patches it as `decide` says of its resource, again and
+    /// again until no other change came in between.
+    async fn change_table<T, F>(&self, table: &TableRef, decide: F) -> Result<(Table, T)>
+    where
+        F: Fn(&Value, &Table) -> Result<Decided<T>> + Send + Sync,
+    {
         let path = paths::table(table);
         let mut conflicts = Backoff::new(CONFLICTS, self.clock().clone());
         loop {
             let resource = self.get(&path, &[]).await?;
             let found = Table::from_json(&resource)?;
-            let changes = decide(&found)?;
-            if changes.is_empty() {
-                return Ok((found, changes));
-            }
-            let mut fields = resource["schema"]["fields"].clone();
-            evolve::apply(&mut fields, &changes)?;
-            let body = json!({"schema": {"fields": fields}});
+            let (body, what, decided) = match decide(&resource, &found)? {
+                Decided::Nothing(decided) => return Ok((found, decided)),
+                Decided::Change {
+                    body,
+                    what,
+                    decided,
+                } => (body, what, decided),
+            };
             let request = Request::new(Method::PATCH, &path)
                 .with_body(&body)
                 .if_match(found.etag.as_deref());
             match self.send(request).await {
-                Ok(answer) => return Ok((Table::from_json(&answer)?, changes)),
+                Ok(answer) => return Ok((Table::from_json(&answer)?, decided)),
                 // The table has changed since it was looked at.
                 Err(error) if error.kind() == ErrorKind::Conflict => {
                     conflicts
@@ -128,24 +190,32 @@ impl Transport {
                         .await?;
                 }
                 Err(error) => {
-                    let columns: Vec<_> = changes.iter().map(SchemaChange::path).collect();
-                    return Err(error.with_context(format!(
-                        "changing columns '{}' of table {table}",
-                        columns.join("', '")
-                    )));
+                    return Err(error.with_context(format!("changing {what} of table {table}")));
                 }
             }
         }
     }
 }
 
+/// What is to become of a table that was looked at.
+enum Decided<T> {
+    Nothing(T),
+    Change {
+        /// What is patched.
+        body: Value,
+        /// The same in words.
+        what: String,
+        decided: T,
+    },
+}
+
 /// The resource of a new table.
-fn resource(
-    table: &TableRef,
-    columns: &TableSchema,
-    terms: &TableCreateOptions,
-    now: DateTime<Utc>,
-) -> Value {
+fn resource(table: &TableRef, new: NewTable<'_>, now: DateTime<Utc>) -> Value {
+    let NewTable {
+        columns,
+        primary_key,
+        terms,
+    } = new;
     let mut body = Map::new();
     let mut put = |member: &str, value: Value| body.insert(member.to_string(), value);
     put(
@@ -160,6 +230,13 @@ fn resource(
         "schema",
         json!({"fields": json_write::fields(&columns.fields)}),
     );
+    if !primary_key.is_empty() {
+        let key: Vec<_> = primary_key
+            .iter()
+            .map(|column| own_spelling(columns, column))
+            .collect();
+        put("tableConstraints", json!({"primaryKey": {"columns": key}}));
+    }
     match &terms.partitioning {
         None => {}
         Some(NewPartitioning::Time {
@@ -251,7 +328,13 @@ mod tests {
             expiration: Some(Duration::from_secs(60)),
         };
         let now = DateTime::from_timestamp_millis(1_000).unwrap();
-        let body = resource(&table, &columns, &terms, now);
+        let key = ["day".to_string()];
+        let new = NewTable {
+            columns: &columns,
+            primary_key: &key,
+            terms: &terms,
+        };
+        let body = resource(&table, new, now);
         assert_eq!(
             body,
             json!({
@@ -260,6 +343,7 @@ mod tests {
                     {"name": "Day", "type": "DATE", "mode": "REQUIRED"},
                     {"name": "n", "type": "INT64", "mode": "NULLABLE"},
                 ]},
+                "tableConstraints": {"primaryKey": {"columns": ["Day"]}},
                 "timePartitioning": {"type": "MONTH", "field": "Day", "expirationMs": "86400000"},
                 "clustering": {"fields": ["n"]},
                 "labels": {"team": "data"},
@@ -276,7 +360,13 @@ mod tests {
             }),
             ..TableCreateOptions::default()
         };
-        let body = resource(&table, &columns, &terms, now);
+        let new = NewTable {
+            columns: &columns,
+            primary_key: &[],
+            terms: &terms,
+        };
+        let body = resource(&table, new, now);
+        assert_eq!(body.get("tableConstraints"), None);
         assert_eq!(
             body["rangePartitioning"],
             json!({"field": "n", "range": {"start": "-10", "end": "10", "interval": "5"}})

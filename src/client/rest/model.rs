@@ -1,5 +1,6 @@
 //! The resources of the REST interface, as far as reading needs them.
 
+use std::collections::BTreeMap;
 use std::fmt;
 
 use serde::Deserialize;
@@ -102,6 +103,8 @@ pub struct Table {
     pub clustering: Vec<String>,
     /// The columns of the primary key, which the service does not enforce.
     pub primary_key: Vec<String>,
+    /// What people and programs have marked it with.
+    pub labels: BTreeMap<String, String>,
     /// The collation of STRING columns that declare none.
     pub default_collation: Option<String>,
     /// The query of a view.
@@ -143,6 +146,7 @@ struct TableAnswer {
     require_partition_filter: Option<bool>,
     clustering: Option<ClusteringAnswer>,
     table_constraints: Option<ConstraintsAnswer>,
+    labels: Option<BTreeMap<String, String>>,
     default_collation: Option<String>,
     view: Option<ViewAnswer>,
     materialized_view: Option<ViewAnswer>,
@@ -223,6 +227,7 @@ impl Table {
             require_partition_filter: false,
             clustering: Vec::new(),
             primary_key: Vec::new(),
+            labels: BTreeMap::new(),
             default_collation: None,
             view_query: None,
         }
@@ -244,6 +249,7 @@ impl Table {
             require_partition_filter: false,
             clustering: Vec::new(),
             primary_key: Vec::new(),
+            labels: BTreeMap::new(),
             default_collation: None,
             view_query: None,
         }
@@ -296,6 +302,7 @@ impl Table {
                 .and_then(|constraints| constraints.primary_key)
                 .map(|key| key.columns)
                 .unwrap_or_default(),
+            labels: answer.labels.unwrap_or_default(),
             default_collation: answer.default_collation.filter(|text| !text.is_empty()),
             view_query: answer
                 .view
@@ -412,6 +419,7 @@ mod tests {
             "requirePartitionFilter": true,
             "clustering": {"fields": ["a", "b"]},
             "tableConstraints": {"primaryKey": {"columns": ["id"]}},
+            "labels": {"team": "data"},
             "defaultCollation": "und:ci",
             "schema": {"fields": [{"name": "id", "type": "INTEGER", "mode": "REQUIRED"}]},
         }))
@@ -431,6 +439,7 @@ mod tests {
         assert!(table.require_partition_filter);
         assert_eq!(table.clustering, ["a", "b"]);
         assert_eq!(table.primary_key, ["id"]);
+        assert_eq!(table.labels["team"], "data");
         assert_eq!(table.default_collation.as_deref(), Some("und:ci"));
         let id = &table.schema.fields[0];
         assert_eq!(
