@@ -10,11 +10,11 @@ use datafusion::prelude::SessionContext;
 use datafusion_bigquery::cdc::ChangeSinkBuilder;
 use datafusion_bigquery::options::Options;
 use datafusion_bigquery::sink::BigQuerySink;
-use datafusion_bigquery::{ErrorKind, RawOptions, TableRef};
+use datafusion_bigquery::{BigQueryTable, ErrorKind, RawOptions, TableRef};
 use serde_json::{Value, json};
 
 use crate::cdc::{key_of, staleness_of};
-use crate::harness::{PROJECT, Server, error, lines, plan, refused, rows, run, text, write_metric};
+use crate::harness::{PROJECT, Server, lines, plan, refused, rows, run, text, write_metric};
 
 /// Declares the table of dataset `d` with this name, which need not exist.
 fn declaration(table: &str, columns: &str, more: &str) -> String {
@@ -464,11 +464,17 @@ async fn the_builder_creates_it_as_well() {
         .await
         .unwrap_err();
     assert!(plain.message().contains("sink.cdc.enabled"), "{plain}");
-    let everywhere = RawOptions::from_pairs([("sink.cdc.enabled", "true")]).unwrap();
-    let session = server.session_over(&everywhere);
-    let message = error(&session, "INSERT INTO bq.d.t (id, name) VALUES (1, 'a')").await;
-    assert!(
-        message.to_string().contains("sink.cdc.enabled"),
-        "{message}"
-    );
+    let raw = RawOptions::from_pairs([("sink.cdc.enabled", "true")]).unwrap();
+    let plain = BigQueryTable::open(server.client(), table("t"), raw).await;
+    context
+        .register_table("plain", Arc::new(plain.unwrap()))
+        .unwrap();
+    let insert = "INSERT INTO plain (id, name) VALUES (1, 'a')";
+    refused(
+        &context,
+        insert,
+        &["sink.cdc.enabled", "CREATE EXTERNAL TABLE"],
+    )
+    .await;
+    assert_eq!(stored(&context, "t").await, "0 n0; 1 n1; 2 n2");
 }
