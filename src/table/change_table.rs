@@ -74,7 +74,7 @@ pub struct BigQueryChangeTable {
 #[derive(Debug)]
 enum State {
     Live(Arc<Table>),
-    /// It does not exist, and is created with these columns.
+    /// It does not exist, and is created with these columns; as they are read then.
     Declared(SchemaRef),
 }
 
@@ -108,7 +108,7 @@ impl BigQueryChangeTable {
                 let columns = cdc::new_columns(&table, &declared, &declared_key, &options.sink)?;
                 let key = cdc::agreed(&table, &columns, &declared_key, &[])?;
                 let own = arrow::table_schema(&columns, options.scan.timestamp_precision);
-                (State::Declared(declared), columns, own, key)
+                (State::Declared(Arc::clone(&own)), columns, own, key)
             }
             Err(error) => return Err(error),
         };

@@ -312,6 +312,25 @@ fn agree(declared: &ArrowField, read_as: &ArrowField, live: &FieldType) -> bool 
         (DataType::Timestamp(_, None), DataType::Timestamp(..)) => true,
         (DataType::Timestamp(_, Some(_)), DataType::Timestamp(_, Some(_))) => true,
         (DataType::Time32(_) | DataType::Time64(_), DataType::Time64(_)) => true,
+        (DataType::List(from) | DataType::LargeList(from), DataType::List(to)) => {
+            agree(from, to, live)
+        }
+        (DataType::Struct(from), DataType::Struct(to)) => {
+            let FieldType::Struct(fields) = live else {
+                return false;
+            };
+            from.len() == to.len()
+                && from.iter().all(|from| {
+                    let mut live = fields.iter().filter(|live| live.is_named(from.name()));
+                    let mut to = to
+                        .iter()
+                        .filter(|to| to.name().eq_ignore_ascii_case(from.name()));
+                    match (live.next(), to.next()) {
+                        (Some(live), Some(to)) => agree(from, to, &live.field_type),
+                        _ => false,
+                    }
+                })
+        }
         (
             DataType::Decimal128(_, scale) | DataType::Decimal256(_, scale),
             DataType::Decimal128(_, live_scale) | DataType::Decimal256(_, live_scale),
@@ -340,6 +359,11 @@ mod tests {
                 field("name", FieldType::String),
                 field("at", FieldType::Timestamp(TimestampDigits::Six)),
                 field("price", FieldType::Numeric(None)),
+                Field::new("tags", FieldType::String, Mode::Repeated),
+                field(
+                    "place",
+                    FieldType::Struct(vec![field("x", FieldType::Int64)]),
+                ),
             ],
         };
         LiveTable {
@@ -356,6 +380,14 @@ mod tests {
         }
     }
 
+    fn list(of: DataType) -> DataType {
+        DataType::List(Arc::new(ArrowField::new("item", of, true)))
+    }
+
+    fn place(of: DataType) -> DataType {
+        DataType::Struct(vec![ArrowField::new("X", of, true)].into())
+    }
+
     fn declared(name: &str, data_type: DataType) -> Schema {
         Schema::new(vec![Arc::new(ArrowField::new(name, data_type, true))])
     }
@@ -367,6 +399,8 @@ mod tests {
             ("name", DataType::Utf8View),
             ("at", DataType::Timestamp(TimeUnit::Nanosecond, None)),
             ("price", DataType::Decimal128(10, 2)),
+            ("tags", list(DataType::Utf8View)),
+            ("place", place(DataType::Int32)),
         ] {
             let schema = declared(name, data_type);
             assert!(live().check_declared(&schema).is_ok(), "{name}");
@@ -385,6 +419,15 @@ mod tests {
             .check_declared(&declared("nope", DataType::Int64))
             .unwrap_err();
         assert!(error.message().contains("no such column"), "{error}");
+        for (name, data_type) in [
+            ("tags", list(DataType::Int64)),
+            ("tags", DataType::Utf8),
+            ("place", place(DataType::Utf8)),
+            ("place", list(place(DataType::Int64))),
+        ] {
+            let schema = declared(name, data_type);
+            assert!(live().check_declared(&schema).is_err(), "{schema}");
+        }
     }
 
     #[test]

@@ -133,6 +133,15 @@ async fn the_first_change_creates_the_declared_table() {
     run(&context, &again).await;
     assert_eq!(write_metric(&again, "tables_created"), 0);
     assert_eq!(stored(&context, "t").await, "");
+    // So does another one like it.
+    rows(&context, "DROP TABLE t").await;
+    rows(&context, &declaration("t", columns, more)).await;
+    rows(
+        &context,
+        "INSERT INTO t (id, name, tags) VALUES (1, 'a', ['x'])",
+    )
+    .await;
+    assert_eq!(stored(&context, "t").await, "1 a");
 }
 
 #[tokio::test(flavor = "multi_thread")]
