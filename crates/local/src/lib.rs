@@ -13,8 +13,10 @@
 //! | [`grpc`] | the Storage API |
 //! | [`faults`] | failures on purpose |
 //! | [`gcs`] | the Cloud Storage API |
+//! | [`quotas`] | what the service counts and limits |
 //! | [`server`] | listeners |
 
+mod creation_race;
 pub mod engine;
 pub mod error;
 pub mod faults;
@@ -23,6 +25,7 @@ pub mod fuzzing;
 pub mod gcs;
 pub mod grpc;
 pub mod jobs;
+pub mod quotas;
 pub mod rest;
 pub mod schema;
 pub mod server;

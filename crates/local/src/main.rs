@@ -6,6 +6,7 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 use std::time::Duration;
 
+use bigquery_local::quotas::QuotaLimits;
 use bigquery_local::server::Exposure;
 use bigquery_local::{LocalBigQuery, LocalOptions, Realism};
 use clap::Parser;
@@ -45,6 +46,13 @@ struct Arguments {
     /// End an AppendRows call that has been without a request for so long
     #[arg(long, value_name = "MS")]
     append_idle_ms: Option<u64>,
+    /// For so long after a table was made, refuse every third of the first fifteen who want to
+    /// make it too with rateLimitExceeded
+    #[arg(long, value_name = "MS", default_value_t = 0)]
+    creation_race_ms: u64,
+    /// Refuse what is beyond the service's quotas
+    #[arg(long)]
+    enforce_quotas: bool,
     /// Directory in which datasets, tables and rows are kept. Without it they are
     /// gone when the program ends
     #[arg(long, value_name = "DIR")]
@@ -118,6 +126,8 @@ async fn run(arguments: Arguments) -> io::Result<()> {
             creation_delay: Duration::from_millis(arguments.creation_delay_ms),
             schema_delay: Duration::from_millis(arguments.schema_delay_ms),
             append_idle: arguments.append_idle_ms.map(Duration::from_millis),
+            creation_race: Duration::from_millis(arguments.creation_race_ms),
+            quotas: arguments.enforce_quotas.then(QuotaLimits::default),
         },
         data: arguments.data,
     })

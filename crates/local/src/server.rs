@@ -15,9 +15,11 @@ use tokio::task::JoinHandle;
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
+use crate::creation_race::CreationRaces;
 use crate::faults::{Faults, Handle, HttpFaults, WireListener};
 use crate::grpc::ReadSessions;
 use crate::jobs::Jobs;
+use crate::quotas::{QuotaLimits, Quotas};
 use crate::store::{Store, StoreOptions};
 use crate::{gcs, grpc, rest};
 
@@ -51,6 +53,12 @@ pub struct Realism {
     /// How long an AppendRows call may be without a request before it is ended with
     /// ABORTED.
     pub append_idle: Option<Duration>,
+    /// How long after a table was made others that want to make it are taken to have come
+    /// at the same time: of the first fifteen of them every third is refused with
+    /// `rateLimitExceeded`, the others as usual with `duplicate`.
+    pub creation_race: Duration,
+    /// Which quotas are enforced; they are counted in any case.
+    pub quotas: Option<QuotaLimits>,
 }
 
 /// Where and how an embedded BigQuery listens.
@@ -115,6 +123,10 @@ pub struct Service {
     pub objects: gcs::Objects,
     /// Topics of Pub/Sub.
     pub topics: gcs::Topics,
+    /// What is counted as the service counts it.
+    pub quotas: Quotas,
+    /// Who wanted to make a table that another had just made.
+    pub(crate) creation_races: CreationRaces,
     /// As given at the start, with the addresses that are really listened on.
     pub options: LocalOptions,
 }
@@ -130,6 +142,8 @@ impl Service {
             jobs: Jobs::default(),
             objects: gcs::Objects::default(),
             topics: gcs::Topics::default(),
+            quotas: Quotas::new(options.realism.quotas),
+            creation_races: CreationRaces::default(),
             options,
         }
     }
@@ -249,6 +263,7 @@ fn spawn_upkeep(service: &Arc<Service>, stop: &CancellationToken) -> JoinHandle<
             }
             service.jobs.forget_old();
             service.read.forget_expired();
+            service.quotas.forget_old();
             let service = Arc::clone(&service);
             let done = tokio::task::spawn_blocking(move || {
                 service.store.expire_partitions()?;

@@ -17,7 +17,7 @@ use crate::error::{Result, ServiceError};
 use crate::schema::arrow_schema;
 use crate::store::{
     DatasetRef, Mutation, Partition, Partitioning, Rows, SegmentWriter, State, Store, Table,
-    TableKind, TableMeta, millis_now,
+    TableKind, TableMeta, TableRef, millis_now,
 };
 
 /// Sources of one job at most.
@@ -77,6 +77,11 @@ impl Copy {
             .chain(&self.sources)
             .map(|target| target.table.dataset_ref())
             .collect()
+    }
+
+    /// The table that the job writes to.
+    pub(super) fn table(&self) -> &TableRef {
+        &self.destination.table
     }
 
     /// Refuses what can be refused before the job runs.

@@ -17,7 +17,7 @@ use crate::engine::load::{
 use crate::error::{Result, ServiceError};
 use crate::schema::{FieldType, TableSchema};
 use crate::server::Service;
-use crate::store::{DatasetRef, State};
+use crate::store::{DatasetRef, State, TableRef};
 
 /// Addresses of one job at most.
 const MAX_URIS: usize = 10_000;
@@ -86,6 +86,11 @@ impl Load {
     /// The dataset that the job writes to.
     pub fn dataset(&self) -> DatasetRef {
         self.destination.target.table.dataset_ref()
+    }
+
+    /// The table that the job writes to.
+    pub(super) fn table(&self) -> &TableRef {
+        &self.destination.target.table
     }
 
     /// Refuses what can be refused before the job runs.

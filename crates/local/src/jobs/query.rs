@@ -78,6 +78,11 @@ impl Query {
         })
     }
 
+    /// The table that the job writes its result to, if one is named.
+    pub(super) fn table(&self) -> Option<&TableRef> {
+        Some(&self.destination.as_ref()?.target.table)
+    }
+
     /// Refuses a text that is no GoogleSQL: such a job is not made.
     pub(super) fn check_syntax(&self) -> Result<()> {
         match self.check_dialect() {

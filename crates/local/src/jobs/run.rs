@@ -18,6 +18,7 @@ use super::statistics::Statistics;
 use super::{location, names, record};
 use crate::engine::load::LoadFile;
 use crate::error::{Reason, Result, ServiceError};
+use crate::quotas::Quota;
 use crate::server::Service;
 use crate::store::{DatasetRef, Mutation, millis_now};
 
@@ -243,7 +244,31 @@ fn internal() -> ServiceError {
     )
 }
 
+/// Counts a job that is about to run, whatever becomes of it.
+fn charge(service: &Service, job: &Job, work: &Work) -> Result<()> {
+    let project = &job.reference.project;
+    let table = match work {
+        Work::Load(load) => {
+            service.quotas.charge(Quota::LoadJobs, project)?;
+            Some(load.table())
+        }
+        Work::Copy(copy) => {
+            service.quotas.charge(Quota::CopyJobs, project)?;
+            Some(copy.table())
+        }
+        Work::Query(query) => query.table(),
+        Work::Extract(_) => None,
+    };
+    match table {
+        Some(table) => service.quotas.charge(Quota::TableModifications, table),
+        None => Ok(()),
+    }
+}
+
 async fn perform(service: &Arc<Service>, job: &Arc<Job>, work: Work) -> (Outcome, u64) {
+    if let Err(error) = charge(service, job, &work) {
+        return (Outcome::failure(error), 0);
+    }
     match work {
         Work::Query(query) => query.run(service, job).await,
         Work::Load(load) => (Arc::new(*load).run(service, job).await, 0),

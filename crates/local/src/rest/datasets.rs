@@ -11,6 +11,7 @@ use super::answer::{self, RestResult};
 use super::request::{Conditions, JsonBody, Params};
 use super::{merge, names, page, resource};
 use crate::error::{Reason, Result, ServiceError};
+use crate::quotas::Quota;
 use crate::server::Service;
 use crate::store::{Dataset, DatasetRef, Mutation, State as Stored, fresh_etag, millis_now};
 
@@ -138,6 +139,7 @@ fn update(
     {
         return Err(ServiceError::invalid("Cannot change the ID of an existing dataset.").into());
     }
+    service.quotas.charge(Quota::DatasetUpdates, &reference)?;
     let location = resource::text(members(body), "location")?;
     let answer = service.store.commit(|state| {
         let old = state.require_dataset(&reference)?;

@@ -50,6 +50,7 @@ pub fn router(service: Arc<Service>) -> Router {
         .nest("/bigquery/v2", resources.clone())
         .merge(resources)
         .merge(discovery::routes())
+        .merge(crate::quotas::routes())
         .merge(upload::routes())
         .fallback(answer::no_such_path)
         .layer(map_response(answer::in_envelope))

@@ -13,6 +13,7 @@ use super::resource::table::{Absent, Detail};
 use super::{merge, names, page, resource};
 use crate::engine;
 use crate::error::{Result, ServiceError};
+use crate::quotas::Quota;
 use crate::schema::{TableSchema, evolve_schema};
 use crate::server::Service;
 use crate::store::{Mutation, TableKind, TableMeta, TableRef, millis_now};
@@ -39,10 +40,14 @@ async fn insert(
     let reference = resource::table::reference(&project, &dataset.dataset, body)?;
     let kind = resource::table::kind(body)?;
     let schema = schema_of(&service, &reference, &kind, body).await?;
+    service
+        .quotas
+        .charge(Quota::TableCreations, &reference.project)?;
     let answer = service.store.commit(|state| {
         let home = state.require_dataset(&dataset)?;
-        if state.table(&reference).is_some() {
-            return Err(ServiceError::duplicate(format_args!("Table {reference}")));
+        if let Some(table) = state.table(&reference) {
+            let race = service.options.realism.creation_race;
+            return Err(service.creation_races.lost(table, &reference, race));
         }
         let mut meta = TableMeta::new(home, kind, Arc::new(schema), millis_now());
         if let Some(ms) = home.default_partition_expiration_ms()
@@ -196,6 +201,7 @@ async fn update(
     {
         return Err(ServiceError::invalid("Cannot change the ID of an existing table.").into());
     }
+    service.quotas.charge(Quota::TableUpdates, reference)?;
     // Columns of a new view query are planned before the state is locked.
     let view = match resource::table::kind(members(body))? {
         kind @ (TableKind::View(_) | TableKind::MaterializedView(_)) => {

@@ -18,6 +18,7 @@ mod loads_gs;
 mod memory;
 mod process;
 mod queries;
+mod quotas;
 mod read;
 mod restarts;
 mod tabledata;

@@ -38,6 +38,7 @@ use super::proto::{
     CreateWriteStreamRequest, FinalizeWriteStreamRequest, FinalizeWriteStreamResponse,
     FlushRowsRequest, FlushRowsResponse, GetWriteStreamRequest, WriteStream,
 };
+use crate::quotas::Quota;
 use crate::server::Service;
 use crate::store::TableRef;
 
@@ -83,6 +84,8 @@ impl BigQueryWrite for WriteService {
         let request = request.into_inner();
         if let Some(table) = TableRef::from_path(&request.parent) {
             name::propagated(&self.service, &table, "TABLES_UPDATE_DATA")?;
+            let quotas = &self.service.quotas;
+            quotas.charge(Quota::WriteStreams, &table.project)?;
         }
         streams::create(&self.service.store, &request).map(Response::new)
     }
