@@ -326,15 +326,17 @@ impl Client {
         Pace::new(first, longest, Arc::clone(&self.0.clock))
     }
 
-    /// Files below a place in Cloud Storage. Nothing is sent yet.
+    /// Files below a place in Cloud Storage, which an option of the name `option` says.
+    /// Nothing is sent yet.
     ///
     /// # Errors
     /// [`crate::error::ErrorKind::Internal`] when no client can be set up on this
     /// machine.
-    pub fn staging(&self, path: &StagingPath) -> Result<Staging> {
+    pub fn staging(&self, path: &StagingPath, option: &'static str) -> Result<Staging> {
         let inner = &self.0;
         Staging::new(
             path,
+            option,
             &inner.options.storage_endpoint,
             &inner.credentials,
             inner.options.billing_project.as_deref(),

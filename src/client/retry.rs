@@ -269,7 +269,7 @@ pub(crate) mod tests {
     }
 
     #[tokio::test]
-    async fn attempts_and_waits_are_exact() {
+    async fn r02_attempts_and_waits_are_exact() {
         let clock = FakeClock::new(0.5);
         let policy = RetryPolicy {
             max_attempts: 5,

@@ -1,5 +1,5 @@
-//! Files in Cloud Storage that BigQuery loads from, written and deleted as the
-//! identity that talks to BigQuery.
+//! Files in Cloud Storage, which BigQuery loads from or people look at, written and
+//! deleted as the identity that talks to BigQuery.
 
 use std::error::Error as StdError;
 use std::fmt;
@@ -28,6 +28,8 @@ const QUOTA_PROJECT: &str = "x-goog-user-project";
 pub struct Staging {
     store: Arc<GoogleCloudStorage>,
     path: StagingPath,
+    /// The option that says the path.
+    option: &'static str,
     endpoint: EndpointUrl,
     policy: RetryPolicy,
     clock: Arc<dyn Clock>,
@@ -36,6 +38,7 @@ pub struct Staging {
 impl Staging {
     pub(super) fn new(
         path: &StagingPath,
+        option: &'static str,
         endpoint: &EndpointUrl,
         credentials: &Credentials,
         quota_project: Option<&str>,
@@ -63,13 +66,14 @@ impl Staging {
             .map_err(|error| {
                 Error::new(
                     ErrorKind::Internal,
-                    format!("files cannot be staged under {path}: the client cannot be set up"),
+                    format!("files cannot be written under {path}: the client cannot be set up"),
                 )
                 .with_source(error)
             })?;
         Ok(Staging {
             store: Arc::new(store),
             path: path.clone(),
+            option,
             endpoint: endpoint.clone(),
             policy: request_policy(endpoint),
             clock,
@@ -95,7 +99,7 @@ impl Staging {
     /// whatever keeps Cloud Storage from answering.
     pub async fn put(&self, name: &str, bytes: Bytes) -> Result<String> {
         let uri = self.uri(name);
-        tracing::debug!(%uri, bytes = bytes.len(), "staging a file");
+        tracing::debug!(%uri, bytes = bytes.len(), "writing a file");
         let object = self.object(name);
         let attempt = || async {
             let put = self.store.put(&object, bytes.clone().into()).await;
@@ -105,8 +109,30 @@ impl Staging {
             Ok(_) => Ok(uri),
             Err(error) => Err(error
                 .with_effect(Effect::Unknown)
-                .with_context(format!("staging {uri}"))),
+                .with_context(format!("writing {uri}"))),
         }
+    }
+
+    /// That there is a bucket, as far as the identity may know: who may write files need
+    /// not be allowed to read them. `name` is of a file that does not exist.
+    ///
+    /// # Errors
+    /// [`ErrorKind::NotFound`] when the bucket does not exist, and whatever keeps Cloud
+    /// Storage from answering.
+    pub async fn check_bucket(&self, name: &str) -> Result<()> {
+        let object = self.object(name);
+        let attempt = || async {
+            match self.store.get(&object).await {
+                Ok(_) | Err(object_store::Error::PermissionDenied { .. }) => Ok(()),
+                Err(error @ object_store::Error::NotFound { .. }) if !names_bucket(&error) => {
+                    Ok(())
+                }
+                Err(error) => Err(self.explain(error, "roles/storage.objectViewer")),
+            }
+        };
+        retry(self.policy, &self.clock, attempt)
+            .await
+            .map_err(|error| error.with_context(format!("looking at {}", self.path)))
     }
 
     /// Deletes the file at `uri`; one that is not there is deleted already.
@@ -151,7 +177,10 @@ impl Staging {
         let (kind, message) = match &error {
             object_store::Error::NotFound { .. } => (
                 ErrorKind::NotFound,
-                format!("there is no bucket '{bucket}': check sink.file_loads.staging_path"),
+                format!(
+                    "there is no bucket '{bucket}': check option '{}'",
+                    self.option
+                ),
             ),
             object_store::Error::PermissionDenied { .. } => (
                 ErrorKind::PermissionDenied,
@@ -211,6 +240,12 @@ fn is_connect(error: &(dyn StdError + 'static)) -> bool {
             .downcast_ref::<HttpError>()
             .is_some_and(|error| error.kind() == HttpErrorKind::Connect)
     })
+}
+
+/// Whether it is the bucket that was not found, by the service's code
+/// (<https://cloud.google.com/storage/docs/xml-api/reference-status#404%E2%80%94not_found>).
+fn names_bucket(error: &(dyn StdError + 'static)) -> bool {
+    last_of(error).contains("<Code>NoSuchBucket</Code>")
 }
 
 /// The innermost explanation.

@@ -7,6 +7,7 @@ use std::time::Duration;
 use url::Url;
 
 use super::endpoint::{EndpointUrl, Plaintext};
+use super::file_loads::{STAGING_PATH_FORM, StagingPath};
 use super::raw::RawOptions;
 use super::registry::{self, OptionRow};
 use super::resolved::{
@@ -72,6 +73,8 @@ pub enum FailurePolicy {
 pub enum DeadLetterTarget {
     /// To a file of this machine, a line of JSON each.
     File(PathBuf),
+    /// To objects of Cloud Storage below this place, a line of JSON each.
+    Objects(StagingPath),
     /// To a table, `project.dataset.table`.
     Table(String),
     /// To a topic of Pub/Sub.
@@ -87,6 +90,7 @@ impl fmt::Display for DeadLetterTarget {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             DeadLetterTarget::File(path) => write!(f, "file://{}", path.display()),
+            DeadLetterTarget::Objects(place) => write!(f, "{place}"),
             DeadLetterTarget::Table(table) => write!(f, "bigquery://{table}"),
             DeadLetterTarget::Topic { project, topic } => {
                 write!(f, "pubsub://projects/{project}/topics/{topic}")
@@ -186,8 +190,10 @@ fn target(text: &str) -> Result<DeadLetterTarget> {
     let wrong = || {
         row.refused(
             text,
-            "'file:///directory/file', 'bigquery://project.dataset.table' or \
-             'pubsub://projects/project/topics/topic'",
+            &format!(
+                "'file:///directory/file', 'bigquery://project.dataset.table', \
+                 'pubsub://projects/project/topics/topic' or {STAGING_PATH_FORM}"
+            ),
         )
     };
     let (scheme, rest) = text.split_once("://").ok_or_else(wrong)?;
@@ -197,6 +203,10 @@ fn target(text: &str) -> Result<DeadLetterTarget> {
             let path = url.to_file_path().map_err(|()| wrong())?;
             Ok(DeadLetterTarget::File(path))
         }
+        "gs" => match format!("gs://{rest}").parse() {
+            Ok(place) => Ok(DeadLetterTarget::Objects(place)),
+            Err(()) => Err(wrong()),
+        },
         "bigquery" if !rest.is_empty() => Ok(DeadLetterTarget::Table(rest.to_string())),
         "pubsub" => {
             let parts: Vec<_> = rest.split('/').collect();
@@ -232,6 +242,7 @@ fn credentials(raw: &RawOptions) -> Result<Option<CredentialsOptions>> {
     for (endpoint, text) in [
         &registry::REST_ENDPOINT,
         &registry::GRPC_ENDPOINT,
+        &registry::STORAGE_ENDPOINT,
         &registry::SINK_FAILURE_PUBSUB_ENDPOINT,
     ]
     .into_iter()

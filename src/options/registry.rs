@@ -175,7 +175,6 @@ impl OptionRow {
 /// Names, and beginnings of names, of options that are decided and not there yet.
 const PLANNED: &[(&str, &str)] = &[
     ("sink.checkpoint_interval", "writing unbounded plans"),
-    ("sink.parallelism", "writing with a parallelism of its own"),
     (
         "sink.default_stream.flush_interval",
         "writing unbounded plans",

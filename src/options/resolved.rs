@@ -7,9 +7,10 @@ use std::time::Duration;
 use chrono::{DateTime, Utc};
 
 use super::endpoint::{EndpointUrl, Plaintext};
+use super::failure::DeadLetterTarget;
 use super::raw::RawOptions;
 use super::registry::{self, OptionRow, Stage};
-use super::sink::{SinkOptions, check_methods, sink};
+use super::sink::{SinkOptions, WriteMethod, check_methods, sink};
 use super::values;
 use crate::error::{Error, Result};
 
@@ -261,12 +262,11 @@ impl Options {
                 )));
             }
         }
+        let connection = connection(raw)?;
+        let sink = sink(raw)?;
+        check_storage(raw, &connection, &sink)?;
         Ok(Options {
-            connection: {
-                let connection = connection(raw)?;
-                check_staging(raw, &connection)?;
-                connection
-            },
+            connection,
             table: TableOptions {
                 project: text(raw, &registry::PROJECT),
                 dataset: text(raw, &registry::DATASET),
@@ -274,7 +274,7 @@ impl Options {
             },
             scan: scan(raw),
             query: query(raw),
-            sink: sink(raw)?,
+            sink,
         })
     }
 }
@@ -425,17 +425,27 @@ fn connection(raw: &RawOptions) -> Result<ConnectionOptions> {
     })
 }
 
-/// Staging with a local BigQuery needs a local Cloud Storage: the service's own would
-/// be asked without credentials.
-fn check_staging(raw: &RawOptions, connection: &ConnectionOptions) -> Result<()> {
-    let staged = lower(raw, &registry::SINK_WRITE_METHOD).as_deref() == Some("file_loads");
-    if !staged || connection.rest_endpoint.is_local() == connection.storage_endpoint.is_local() {
+/// Who writes to Cloud Storage beside a local BigQuery needs a local one: the service's
+/// own would be asked without credentials.
+fn check_storage(
+    raw: &RawOptions,
+    connection: &ConnectionOptions,
+    sink: &SinkOptions,
+) -> Result<()> {
+    let user = if sink.write_method == WriteMethod::FileLoads {
+        &registry::SINK_WRITE_METHOD
+    } else if let Some(DeadLetterTarget::Objects(_)) = sink.failure.dead_letter {
+        &registry::SINK_FAILURE_DEAD_LETTER
+    } else {
+        return Ok(());
+    };
+    if connection.rest_endpoint.is_local() == connection.storage_endpoint.is_local() {
         return Ok(());
     }
     Err(Error::configuration(format!(
-        "option '{}' set to 'file_loads' needs '{}' and '{}' to be of one place, and they are {} \
-         and {}",
-        registry::SINK_WRITE_METHOD.name,
+        "option '{}' set to '{}' needs '{}' and '{}' to be of one place, and they are {} and {}",
+        user.name,
+        raw.get(user).unwrap_or_default(),
         registry::REST_ENDPOINT.name,
         registry::STORAGE_ENDPOINT.name,
         connection.rest_endpoint,

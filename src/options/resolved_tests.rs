@@ -188,6 +188,11 @@ fn what_is_said_of_writing_is_checked() {
         ),
         (
             "sink.failure.dead_letter",
+            "gs://Bucket",
+            "gs://bucket/prefix",
+        ),
+        (
+            "sink.failure.dead_letter",
             "file:///x",
             "'sink.failure.policy'",
         ),
@@ -258,6 +263,23 @@ fn what_is_said_of_new_tables_goes_together() {
         &["sink.write_method", "sink.destination"],
     );
     let local = ("rest_endpoint", "http://127.0.0.1:1");
+    let letters = ("sink.failure.policy", "dead_letter");
+    let objects = ("sink.failure.dead_letter", "gs://bucket/letters");
+    refused(
+        &[local, letters, objects],
+        &[objects.0, objects.1, "storage_endpoint"],
+    );
+    let storage = ("storage_endpoint", "http://127.0.0.1:1");
+    let failure = resolve(&[local, storage, letters, objects])
+        .unwrap()
+        .sink
+        .failure;
+    let place = "gs://bucket/letters".parse().unwrap();
+    assert_eq!(failure.dead_letter, Some(DeadLetterTarget::Objects(place)));
+    refused(
+        &[storage, ("sink.failure.credentials.key_file", "/x/y.json")],
+        &["sink.failure.credentials.key_file", "storage_endpoint"],
+    );
     refused(
         &[local, ("sink.failure.credentials.key_file", "/x/y.json")],
         &["sink.failure.credentials.key_file", "rest_endpoint"],

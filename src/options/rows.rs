@@ -74,7 +74,8 @@ options! {
     STORAGE_ENDPOINT = "storage_endpoint" {
         "https://storage.googleapis.com", ValueForm::Address, Session,
         Stage::Ready, Shown,
-        "address of Cloud Storage, where sink.write_method file_loads stages its files"
+        "address of Cloud Storage, where sink.write_method file_loads stages its files and dead \
+         letters may go"
     }
     ALLOW_PLAINTEXT = "allow_plaintext" {
         "false", ValueForm::Switch, Session, Stage::Ready, Shown,
@@ -371,8 +372,9 @@ options! {
     }
     SINK_FAILURE_DEAD_LETTER = "sink.failure.dead_letter" {
         "none", ValueForm::Text, Session, Stage::Ready, Shown,
-        "where rows go under dead_letter: file:///directory/file (lines of JSON), \
-         bigquery://project.dataset.table or pubsub://projects/project/topics/topic"
+        "where rows go under dead_letter: file:///directory/file (lines of JSON), gs://bucket/prefix \
+         (objects of such lines), bigquery://project.dataset.table or \
+         pubsub://projects/project/topics/topic"
     }
     SINK_FAILURE_MAX_OUTSTANDING = "sink.failure.max_outstanding" {
         "1000", ValueForm::Integer, Session, Stage::Ready, Shown,
@@ -415,6 +417,12 @@ options! {
     SINK_PER_DESTINATION_METRICS = "sink.per_destination_metrics" {
         "false", ValueForm::Switch, Session, Stage::Ready, Shown,
         "count rows for each table that they go to, besides all together"
+    }
+    SINK_PARALLELISM = "sink.parallelism" {
+        "the plan's partitions", ValueForm::Count { min: 1, max: 1_000 }, Session, Stage::Ready,
+        Shown,
+        "so many writers of a statement side by side, whatever the number of the plan's partitions; \
+         changes of one key go to one of them"
     }
     SINK_MIN_CONNECTIONS = "sink.default_stream.min_connections" {
         "2", ValueForm::Count { min: 1, max: 1_000 }, Session, Stage::Ready, Shown,

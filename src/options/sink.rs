@@ -39,6 +39,8 @@ pub struct SinkOptions {
     pub propagation: PropagationOptions,
     /// To which tables rows go.
     pub destination: DestinationOptions,
+    /// So many writers stand side by side; without it as many as the plan has partitions.
+    pub parallelism: Option<usize>,
     /// What becomes of rows that cannot be written.
     pub failure: FailureOptions,
     /// As which run a statement is executed.
@@ -337,6 +339,8 @@ pub(super) fn sink(raw: &RawOptions) -> Result<SinkOptions> {
         },
         propagation: propagation(raw),
         destination: destination(raw)?,
+        parallelism: count(raw, &registry::SINK_PARALLELISM)
+            .and_then(|count| usize::try_from(count).ok()),
         failure: failure(raw)?,
         run: run(raw)?,
         default_stream: StreamOptions::resolve(raw, &stream_rows::DEFAULT_STREAM)?,

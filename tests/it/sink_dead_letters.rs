@@ -1,5 +1,6 @@
 //! Rows that cannot be written, and where they go.
 
+use std::collections::BTreeSet;
 use std::path::Path;
 use std::sync::Arc;
 
@@ -16,7 +17,7 @@ use datafusion_bigquery::sink::BigQuerySink;
 use datafusion_bigquery::{RawOptions, TableRef};
 use serde_json::{Value, json};
 
-use crate::harness::{PROJECT, Server, error, plan, run, text, write_metric};
+use crate::harness::{PROJECT, Server, error, plan, refused, run, text, write_metric};
 
 async fn server() -> Server {
     let server = Server::start(1 << 20).await;
@@ -37,10 +38,23 @@ fn session(server: &Server, target: &str, more: &[(&str, &str)]) -> SessionConte
 }
 
 fn letters(path: &Path) -> Vec<Value> {
-    let text = std::fs::read_to_string(path).unwrap();
+    lines(&std::fs::read_to_string(path).unwrap())
+}
+
+fn lines(text: &str) -> Vec<Value> {
     text.lines()
         .map(|line| serde_json::from_str(line).unwrap())
         .collect()
+}
+
+/// The letters in all objects of the bucket, by their rows.
+async fn letters_in_bucket(server: &Server) -> Vec<Value> {
+    let mut letters = Vec::new();
+    for object in server.objects("bucket").await {
+        letters.extend(lines(&server.object("bucket", &object).await));
+    }
+    letters.sort_by_key(|letter| letter["row"].as_u64());
+    letters
 }
 
 async fn ids(context: &SessionContext) -> String {
@@ -133,6 +147,28 @@ async fn values_that_cannot_be_cast_become_letters() {
     );
     assert_eq!(letters[0]["row"], 2);
     assert_eq!(letters[0]["column"], "id");
+    // So they are where VALUES stands deeper in the query and is not computed with.
+    let nested = "INSERT INTO bq.d.t (id, note) SELECT v.column1, v.column2 FROM (SELECT * FROM \
+                  (VALUES ('7', 'q'), ('y', 'r'), ('8', 's')) v WHERE column2 <> 's') v \
+                  ORDER BY column2 LIMIT 5";
+    let insert = plan(&context, nested).await;
+    run(&context, &insert).await;
+    assert_eq!(write_metric(&insert, "rows_written"), 1);
+    assert_eq!(write_metric(&insert, "rows_skipped"), 1);
+    let found = ids(&context).await;
+    assert!(found.contains("1,7,10,12"), "{found}");
+    let payload = json!({"id": "y", "note": "r"});
+    assert_eq!(self::letters(&path).pop().unwrap()["payload"], payload);
+    // What is computed with is no row yet, and fails the statement.
+    for computed in [
+        "SELECT column1, column2 FROM (VALUES ('9', 'q'), ('y', 'r')) v GROUP BY 1, 2",
+        "SELECT column1 + 1, column2 FROM (VALUES ('9', 'q'), ('y', 'r')) v",
+        "SELECT column1, column2 FROM (VALUES ('9', 'q'), ('y', 'r')) v WHERE column1 > 8",
+    ] {
+        let insert = format!("INSERT INTO bq.d.t (id, note) {computed}");
+        refused(&context, &insert, &["the value y cannot be read as Int64"]).await;
+    }
+    assert!(!ids(&context).await.contains(",9"));
     // The policy drop leaves them out too.
     let context = server.session_saying([("sink.failure.policy", "drop")]);
     let insert = plan(&context, "INSERT INTO bq.d.t (id) VALUES ('y'), ('20')").await;
@@ -154,6 +190,138 @@ async fn letters_go_to_a_table_that_is_created() {
     for part in ["demo.d.t", "| 2 ", "\"doc\":\"{bad\""] {
         assert!(found.contains(part), "{part}: {found}");
     }
+}
+
+/// A letter is the same in an object as in a file, whatever method writes the others.
+#[tokio::test(flavor = "multi_thread")]
+async fn letters_are_lines_of_objects() {
+    let insert = "INSERT INTO bq.d.t (id, at, doc) VALUES (1, NULL, '{}'), \
+                  (2, TIMESTAMP '2024-05-01T00:00:00.123456789Z', '{}'), (3, NULL, '{bad')";
+    for method in [
+        "storage_api_at_least_once",
+        "storage_api_exactly_once",
+        "storage_api_atomic",
+    ] {
+        let server = server().await;
+        let said = [("sink.write_method", method)];
+        let context = session(&server, "gs://bucket/some/letters", &said);
+        // Not even a row that could be written is, before it is known that there is a bucket.
+        let missing = error(&context, insert).await.to_string();
+        for part in ["no bucket 'bucket'", "'sink.failure.dead_letter'"] {
+            assert!(missing.contains(part), "{method}: {missing}");
+        }
+        assert!(!ids(&context).await.contains('1'), "{method}");
+
+        server.create_bucket("bucket").await;
+        let planned = plan(&context, insert).await;
+        run(&context, &planned).await;
+        assert_eq!(write_metric(&planned, "rows_skipped"), 2, "{method}");
+        let found = ids(&context).await;
+        assert!(found.contains("| 1 "), "{method}: {found}");
+        let objects = server.objects("bucket").await;
+        assert_eq!(objects.len(), 1, "{method}: {objects:?}");
+        assert!(objects[0].starts_with("some/letters/datafusion-"));
+        let in_bucket = letters_in_bucket(&server).await;
+
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join("letters");
+        let file = format!("file://{}", path.display());
+        let context = session(&server, &file, &said);
+        run(&context, &plan(&context, insert).await).await;
+        let mut in_file = letters(&path);
+        in_file.sort_by_key(|letter| letter["row"].as_u64());
+        for (letter, other) in in_bucket.iter().zip(&in_file) {
+            for name in [
+                "destination",
+                "error",
+                "column",
+                "row",
+                "subtask",
+                "payload",
+            ] {
+                assert_eq!(letter[name], other[name], "{method}: {letter}");
+            }
+            assert!(letter["timestamp"].is_string());
+        }
+        assert_eq!(in_bucket.len(), 2, "{method}");
+        // Nothing failed, so there is nothing to keep.
+        let context = session(&server, "gs://bucket/others", &said);
+        let insert = "INSERT INTO bq.d.t (id) VALUES (9)";
+        run(&context, &plan(&context, insert).await).await;
+        assert_eq!(server.objects("bucket").await, objects, "{method}");
+    }
+}
+
+/// Letters of statements and of writers side by side never meet in one object.
+#[tokio::test(flavor = "multi_thread")]
+async fn objects_of_letters_have_names_of_their_own() {
+    let server = server().await;
+    server.create_bucket("bucket").await;
+    let said = [("sink.failure.max_outstanding", "0")];
+    let context = session(&server, "gs://bucket/letters", &said);
+    let insert = "INSERT INTO bq.d.t (id, doc) SELECT value, '{bad' FROM generate_series(1, 6)";
+    for statements in 1..=2 {
+        let planned = plan(&context, insert).await;
+        run(&context, &planned).await;
+        assert_eq!(write_metric(&planned, "rows_skipped"), 6);
+        assert_eq!(letters_in_bucket(&server).await.len(), 6 * statements);
+        let objects = server.objects("bucket").await;
+        let folders: BTreeSet<_> = objects
+            .iter()
+            .map(|name| name.rsplit_once('/').unwrap().0)
+            .collect();
+        assert_eq!(folders.len(), statements, "{objects:?}");
+    }
+}
+
+/// Letters are there before the rows count: what keeps them from their place for a
+/// while loses none, and what keeps them for good leaves nothing visible.
+#[tokio::test(flavor = "multi_thread")]
+async fn letters_in_objects_survive_faults_or_fail_the_statement() {
+    let insert = "INSERT INTO bq.d.t (id, doc) VALUES (1, '{}'), (2, '{bad'), (3, '{worse')";
+    let answer = |status: u16, reason: &str| Action::Http {
+        status,
+        reason: reason.into(),
+        message: "on purpose".into(),
+    };
+    let said = [("sink.write_method", "storage_api_exactly_once")];
+    for method in ["objects.insert", "objects.get"] {
+        for (name, action) in [
+            ("unavailable", answer(503, "backendError")),
+            ("reset", Action::Reset),
+            ("answer lost", Action::LoseAnswer),
+            ("applied twice", Action::ApplyTwice),
+            ("throttled", answer(429, "rateLimitExceeded")),
+        ] {
+            let server = server().await;
+            server.create_bucket("bucket").await;
+            let rule = server.fault(Rule::once(method, action));
+            let context = session(&server, "gs://bucket/letters", &said);
+            run(&context, &plan(&context, insert).await).await;
+            assert_eq!(server.acted(rule), 1, "{method} {name}");
+            let letters = letters_in_bucket(&server).await;
+            let rows: Vec<_> = letters.iter().map(|letter| letter["row"].clone()).collect();
+            assert_eq!(rows, [2, 3], "{method} {name}");
+            assert!(ids(&context).await.contains("| 1 "), "{method} {name}");
+        }
+    }
+    let server = server().await;
+    server.create_bucket("bucket").await;
+    let context = session(&server, "gs://bucket/letters", &said);
+    let refused = server.fault(Rule::once("objects.insert", answer(403, "forbidden")).always());
+    let failed = error(&context, insert).await.to_string();
+    for part in [
+        "dead letters to gs://bucket/letters",
+        "roles/storage.objectCreator",
+    ] {
+        assert!(failed.contains(part), "{failed}");
+    }
+    assert!(!ids(&context).await.contains('1'));
+    server.unfault(refused);
+    // Who may write objects need not be allowed to read them.
+    server.fault(Rule::once("objects.get", answer(403, "forbidden")).always());
+    run(&context, &plan(&context, insert).await).await;
+    assert!(ids(&context).await.contains("| 1 "));
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -2,11 +2,12 @@
 //!
 //! A [`DeadLetter`] has the row, what was wrong with it and where it should have
 //! gone. [`DeadLetters`] collects those of all writers of a sink and hands them to
-//! an outlet: [`file`], [`table`] or [`topic`]. A letter is delivered at
+//! an outlet: [`file`], [`objects`], [`table`] or [`topic`]. A letter is delivered at
 //! least once: when a write is repeated after a crash, so are its letters. One that
 //! cannot be delivered fails the write.
 
 mod file;
+mod objects;
 mod row;
 mod table;
 mod topic;
@@ -136,6 +137,9 @@ impl DeadLetters {
         };
         let outlet: Box<dyn Outlet> = match target {
             DeadLetterTarget::File(path) => Box::new(file::FileOutlet::new(path.clone())),
+            DeadLetterTarget::Objects(place) => Box::new(objects::ObjectOutlet::new(
+                client.staging(place, "sink.failure.dead_letter")?,
+            )),
             DeadLetterTarget::Table(table) => {
                 let table = table.parse().map_err(|error: Error| {
                     Error::configuration(format!(

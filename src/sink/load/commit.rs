@@ -405,7 +405,7 @@ async fn delete_staged(shared: &SinkShared, files: impl Iterator<Item = &StagedF
     let Some(path) = &shared.options.file_loads.staging_path else {
         return;
     };
-    let staging = match shared.client.staging(path) {
+    let staging = match shared.client.staging(path, super::PATH_OPTION) {
         Ok(staging) => staging,
         Err(error) => {
             tracing::warn!(%error, "staged files stay after their commit");

@@ -133,6 +133,7 @@ impl Jobs<'_> {
                 .client
                 .wait_for_bulk(job, self.first_wait, self.longest_wait)
                 .await?;
+            self.counters.done();
             let begun = job.begun;
             match job.state.clone() {
                 BulkState::Succeeded if begun == Begun::Now => return Ok(job),

@@ -30,6 +30,9 @@ use crate::options::{LoadDisposition, SinkOptions, StagingFormat};
 use crate::types::encode::{FieldMarks, FileEncoder, FileRows};
 use crate::types::{Field, FieldType, TableRef};
 
+/// The option that says where files are staged.
+const PATH_OPTION: &str = "sink.file_loads.staging_path";
+
 /// How the rows of a table become files.
 #[derive(Debug, Clone)]
 pub(super) struct LoadTarget {

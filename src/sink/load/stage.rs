@@ -75,7 +75,7 @@ impl LoadWriter {
         if let Some(staging) = &self.staging {
             return Ok(staging.clone());
         }
-        let staging = self.shared.client.staging(&self.path)?;
+        let staging = self.shared.client.staging(&self.path, super::PATH_OPTION)?;
         self.staging = Some(staging.clone());
         Ok(staging)
     }
