@@ -12,6 +12,7 @@ use crate::error::{Error, Result};
 use crate::options::registry::PROJECT;
 use crate::options::{BigQueryOptions, Options, RawOptions};
 use crate::scan::SettleLateFilters;
+use crate::sink::ArrangeWriters;
 use crate::table::{
     BigQueryRelations, BigQueryTableFactory, Origin, PlanInserts, Shared, TableContext,
     other_connection,
@@ -46,7 +47,8 @@ pub const FILE_TYPE: &str = "BIGQUERY";
 ///   option stands now; a later `SET` of the option to more needs these two set
 ///   as well;
 /// - an analyzer rule, by which an INSERT gives its values to the sink as they are,
-///   so that none is cut to the type of its column without a word;
+///   so that none is cut to the type of its column without a word, and a physical
+///   optimizer rule, by which it has as many writers as option `sink.parallelism` says;
 /// - the functions of [`cdc::functions`], which make sequence numbers of changes, and a
 ///   physical optimizer rule, by which changes without them keep their order;
 /// - the table function `debezium_envelopes('file', …)`: the changes in files of
@@ -130,6 +132,7 @@ pub fn with_bigquery(
         .with_analyzer_rule(Arc::new(PlanInserts))
         .with_physical_optimizer_rule(Arc::new(SettleLateFilters))
         .with_physical_optimizer_rule(Arc::new(KeepChangeOrder))
+        .with_physical_optimizer_rule(Arc::new(ArrangeWriters))
         .with_table_factory(
             FILE_TYPE.to_string(),
             Arc::new(BigQueryTableFactory::new(shared)),

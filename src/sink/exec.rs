@@ -15,20 +15,21 @@ use datafusion::physical_plan::execution_plan::{
     Boundedness, ChildrenPropertiesMode, EmissionType, EvaluationType, ReplaceChildrenOptions,
     SchedulingType,
 };
-use datafusion::physical_plan::metrics::{ExecutionPlanMetricsSet, MetricsSet};
+use datafusion::physical_plan::metrics::MetricsSet;
 use datafusion::physical_plan::stream::RecordBatchStreamAdapter;
 use datafusion::physical_plan::{
     DisplayAs, DisplayFormatType, ExecutionPlan, ExecutionPlanProperties,
     InputDistributionRequirements, Partitioning, PlanProperties,
 };
-use futures::{StreamExt, TryStreamExt, stream};
+use futures::{TryStreamExt, stream};
 
 use super::changes::{Places, RowChanges};
 use super::checkpoint::Run;
-use super::metrics::{CommitMetrics, SinkMetrics};
-use super::protocol::{BigQuerySink, Committable, PlannedChange};
+use super::metrics::LiveMetrics;
+use super::protocol::{BigQuerySink, Committable};
+use super::statement::{describe, written};
 use crate::error::{Error, ErrorKind};
-use crate::plan_node::{node, only, write_list};
+use crate::plan_node::{node, only};
 
 /// Writes the rows of its input, each partition by a writer of its own. Its rows
 /// are what the writers have prepared for the commit.
@@ -37,7 +38,7 @@ pub struct BigQueryWriteExec {
     input: Arc<dyn ExecutionPlan>,
     sink: BigQuerySink,
     properties: Arc<PlanProperties>,
-    metrics: ExecutionPlanMetricsSet,
+    metrics: Arc<LiveMetrics>,
 }
 
 impl BigQueryWriteExec {
@@ -49,7 +50,7 @@ impl BigQueryWriteExec {
             input,
             sink,
             properties,
-            metrics: ExecutionPlanMetricsSet::new(),
+            metrics: Arc::default(),
         }
     }
 
@@ -64,49 +65,24 @@ impl BigQueryWriteExec {
         changes.is_some_and(|changes| changes.places() == Places::Arrival)
     }
 
-    fn changes(&self) -> Option<&Arc<dyn RowChanges>> {
-        self.sink.planned.as_ref()?.changes.as_ref()
+    /// Whether rows are changes by key.
+    pub(super) fn writes_changes(&self) -> bool {
+        self.changes().is_some()
     }
 
-    fn write(&self, f: &mut fmt::Formatter<'_>, separator: &str) -> fmt::Result {
-        write!(
-            f,
-            "table={}{separator}write_method={}",
-            self.sink.target(),
-            self.sink.write_method().name(),
-        )?;
-        let Some(planned) = &self.sink.planned else {
-            return Ok(());
-        };
-        write_list(f, separator, "columns", planned.encoder.columns())?;
-        if let (Some(load), Some(path)) = (
-            &planned.load,
-            &self.sink.shared.options.file_loads.staging_path,
-        ) {
-            write!(
-                f,
-                "{separator}staging={path}{separator}format={}{separator}disposition={}",
-                load.format().name(),
-                load.disposition.name()
-            )?;
-        }
-        if let Some(overwrite) = &planned.overwrite {
-            match &overwrite.partition {
-                None => write!(f, "{separator}replaces=table")?,
-                Some(partition) => write!(f, "{separator}replaces={partition}")?,
-            }
-        }
-        let (null, defaulted) = (&planned.null, &planned.defaulted);
-        write_list(f, separator, "null", null)?;
-        write_list(f, separator, "default", defaulted)?;
-        match &self.sink.change {
-            PlannedChange::None => {}
-            PlannedChange::Creation => write!(f, "{separator}create=if_needed")?,
-            PlannedChange::Columns(columns) => {
-                write_list(f, separator, "change", columns)?;
-            }
-        }
-        Ok(())
+    /// The columns of the key of changes, where they tell the keys apart.
+    pub(super) fn key(&self) -> Option<Vec<Arc<dyn PhysicalExpr>>> {
+        let schema = self.input.schema();
+        let columns = self.changes()?.key().iter().map(|name| {
+            let at = schema.index_of(name).ok()?;
+            Some(Arc::new(Column::new(name, at)) as Arc<dyn PhysicalExpr>)
+        });
+        let key = columns.collect::<Option<Vec<_>>>();
+        key.filter(|key| !key.is_empty())
+    }
+
+    fn changes(&self) -> Option<&Arc<dyn RowChanges>> {
+        self.sink.planned.as_ref()?.changes.as_ref()
     }
 }
 
@@ -118,7 +94,7 @@ pub struct BigQueryCommitExec {
     sink: BigQuerySink,
     run: Option<Run>,
     properties: Arc<PlanProperties>,
-    metrics: ExecutionPlanMetricsSet,
+    metrics: Arc<LiveMetrics>,
 }
 
 impl BigQueryCommitExec {
@@ -130,8 +106,18 @@ impl BigQueryCommitExec {
             sink,
             run: None,
             properties: properties(Arc::new(Schema::new(vec![count])), 1),
-            metrics: ExecutionPlanMetricsSet::new(),
+            metrics: Arc::default(),
         }
+    }
+
+    /// What is committed to.
+    pub(super) fn sink(&self) -> &BigQuerySink {
+        &self.sink
+    }
+
+    /// Whether this is a run that may be repeated.
+    pub(super) fn is_repeatable(&self) -> bool {
+        self.run.is_some()
     }
 
     /// The same as a run that may be repeated.
@@ -170,7 +156,7 @@ fn properties(schema: SchemaRef, partitions: usize) -> Arc<PlanProperties> {
 impl DisplayAs for BigQueryWriteExec {
     fn fmt_as(&self, t: DisplayFormatType, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         node(t, f, "BigQueryWriteExec", |f, separator| {
-            self.write(f, separator)
+            describe(&self.sink, f, separator)
         })
     }
 }
@@ -190,20 +176,11 @@ impl ExecutionPlan for BigQueryWriteExec {
 
     /// Changes of one key go to one writer.
     fn input_distribution_requirements(&self) -> InputDistributionRequirements {
-        let distribution = match self.changes() {
-            None => Distribution::UnspecifiedDistribution,
-            Some(changes) => {
-                let schema = self.input.schema();
-                let columns = changes.key().iter().map(|name| {
-                    let at = schema.index_of(name).ok()?;
-                    Some(Arc::new(Column::new(name, at)) as Arc<dyn PhysicalExpr>)
-                });
-                match columns.collect::<Option<Vec<_>>>() {
-                    Some(key) if !key.is_empty() => Distribution::KeyPartitioned(key),
-                    // Nothing tells the keys apart before they are encoded.
-                    _ => Distribution::SinglePartition,
-                }
-            }
+        let distribution = match (self.writes_changes(), self.key()) {
+            (false, _) => Distribution::UnspecifiedDistribution,
+            (true, Some(key)) => Distribution::KeyPartitioned(key),
+            // Nothing tells the keys apart before they are encoded.
+            (true, None) => Distribution::SinglePartition,
         };
         InputDistributionRequirements::new(vec![distribution])
     }
@@ -240,8 +217,8 @@ impl ExecutionPlan for BigQueryWriteExec {
         context: Arc<TaskContext>,
     ) -> Result<SendableRecordBatchStream> {
         let input = self.input.execute(partition, context)?;
-        let metrics = SinkMetrics::new(&self.metrics, partition, self.sink.write_method());
-        let prepared = write(self.sink.clone(), partition, input, metrics);
+        let (sink, metrics) = (self.sink.clone(), Arc::clone(&self.metrics));
+        let prepared = async move { batch_of(&written(&sink, partition, input, &metrics).await?) };
         Ok(Box::pin(RecordBatchStreamAdapter::new(
             prepared_schema(),
             stream::once(prepared),
@@ -249,39 +226,8 @@ impl ExecutionPlan for BigQueryWriteExec {
     }
 
     fn metrics(&self) -> Option<MetricsSet> {
-        Some(self.metrics.clone_inner())
+        Some(self.metrics.now())
     }
-}
-
-/// Writes a partition and gives what is to be committed of it.
-async fn write(
-    sink: BigQuerySink,
-    partition: usize,
-    mut input: SendableRecordBatchStream,
-    metrics: SinkMetrics,
-) -> Result<RecordBatch> {
-    let mut writer = sink.writer(partition, None)?;
-    let counters = Arc::clone(writer.counters());
-    let outcome = async {
-        while let Some(batch) = input.next().await {
-            let batch = batch?;
-            let timer = metrics.write_time.timer();
-            writer.write(batch).await?;
-            timer.done();
-            metrics.count(&counters);
-        }
-        let timer = metrics.write_time.timer();
-        let committables = writer.prepare_commit().await?;
-        timer.done();
-        writer.close().await?;
-        Ok::<_, DataFusionError>(committables)
-    }
-    .await;
-    metrics.count(&counters);
-    let prepared = batch_of(&outcome?)?;
-    metrics.baseline.record_output(prepared.num_rows());
-    metrics.baseline.done();
-    Ok(prepared)
 }
 
 fn batch_of(committables: &[Committable]) -> Result<RecordBatch> {
@@ -367,10 +313,11 @@ impl ExecutionPlan for BigQueryCommitExec {
         let (input, sink, run) = (Arc::clone(&self.input), self.sink.clone(), self.run.clone());
         let schema = self.schema();
         let answer = Arc::clone(&schema);
-        let metrics = CommitMetrics::new(&self.metrics);
+        let metrics = Arc::clone(&self.metrics);
         let committed = async move {
             let prepared = prepared(input, Arc::clone(&context));
             let committer = sink.committer();
+            metrics.committer(committer.counters());
             let outcome = match &run {
                 Some(run) => run.complete(&sink, &committer, &context, prepared).await,
                 None => match prepared.await {
@@ -378,7 +325,6 @@ impl ExecutionPlan for BigQueryCommitExec {
                     Err(error) => Err(error),
                 },
             };
-            metrics.count(committer.counters());
             let rows = outcome?;
             let rows: ArrayRef = Arc::new(UInt64Array::from(vec![rows]));
             Ok(RecordBatch::try_new(answer, vec![rows])?)
@@ -390,7 +336,7 @@ impl ExecutionPlan for BigQueryCommitExec {
     }
 
     fn metrics(&self) -> Option<MetricsSet> {
-        Some(self.metrics.clone_inner())
+        Some(self.metrics.now())
     }
 }
 

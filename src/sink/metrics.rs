@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use datafusion::physical_plan::metrics::{
-    BaselineMetrics, Count, ExecutionPlanMetricsSet, Gauge, MetricBuilder, Time,
+    BaselineMetrics, Count, ExecutionPlanMetricsSet, Gauge, MetricBuilder, MetricsSet, Time,
 };
 use parking_lot::Mutex;
 
@@ -88,6 +88,7 @@ impl SinkCounters {
 pub struct CommitCounters {
     submitted: AtomicU64,
     reattached: AtomicU64,
+    done: AtomicU64,
     waited_nanos: AtomicU64,
 }
 
@@ -100,6 +101,11 @@ impl CommitCounters {
     /// Jobs of earlier attempts that were found.
     pub fn jobs_reattached(&self) -> u64 {
         self.reattached.load(Ordering::Relaxed)
+    }
+
+    /// Of both, those that have ended, well or not.
+    pub fn jobs_done(&self) -> u64 {
+        self.done.load(Ordering::Relaxed)
     }
 
     /// How long commits took.
@@ -119,32 +125,103 @@ impl CommitCounters {
     pub(super) fn reattached(&self) {
         self.reattached.fetch_add(1, Ordering::Relaxed);
     }
+
+    pub(super) fn done(&self) {
+        self.done.fetch_add(1, Ordering::Relaxed);
+    }
+}
+
+/// The metrics of a plan node that writes or commits: what its writers and committers
+/// have counted at the moment at which someone looks.
+#[derive(Debug, Default)]
+pub(super) struct LiveMetrics {
+    set: ExecutionPlanMetricsSet,
+    watched: Mutex<Vec<Watched>>,
+}
+
+#[derive(Debug)]
+enum Watched {
+    Writer(SinkMetrics, Arc<SinkCounters>),
+    Committer(CommitMetrics, Arc<CommitCounters>),
+}
+
+impl LiveMetrics {
+    /// The metrics of a partition, to which `counters` are added whenever they are
+    /// looked at.
+    pub(super) fn writer(
+        &self,
+        partition: usize,
+        method: WriteMethod,
+        counters: &Arc<SinkCounters>,
+    ) -> WriterMetrics {
+        let metrics = SinkMetrics::new(&self.set, partition, method);
+        let watched = Watched::Writer(metrics, Arc::clone(counters));
+        self.watched.lock().push(watched);
+        WriterMetrics {
+            baseline: BaselineMetrics::new(&self.set, partition),
+            write_time: MetricBuilder::new(&self.set)
+                .subset_time(Cow::Borrowed("write_time"), partition),
+        }
+    }
+
+    /// The same of a commit.
+    pub(super) fn committer(&self, counters: &Arc<CommitCounters>) {
+        let metrics = CommitMetrics::new(&self.set);
+        let watched = Watched::Committer(metrics, Arc::clone(counters));
+        self.watched.lock().push(watched);
+    }
+
+    /// The metrics as they are now.
+    pub(super) fn now(&self) -> MetricsSet {
+        // Two who look at once must not add the same twice.
+        let watched = self.watched.lock();
+        for watched in watched.iter() {
+            match watched {
+                Watched::Writer(metrics, counters) => metrics.count(counters),
+                Watched::Committer(metrics, counters) => metrics.count(counters),
+            }
+        }
+        self.set.clone_inner()
+    }
+}
+
+/// What a writer measures itself.
+#[derive(Debug, Clone)]
+pub(super) struct WriterMetrics {
+    pub(super) baseline: BaselineMetrics,
+    /// Time in the writer: encoding, and waiting for room and for answers.
+    pub(super) write_time: Time,
 }
 
 /// The counters of a commit, as EXPLAIN ANALYZE shows them.
-#[derive(Debug, Clone)]
-pub(super) struct CommitMetrics {
+#[derive(Debug)]
+struct CommitMetrics {
     load_jobs_submitted: Count,
     load_jobs_reattached: Count,
+    load_jobs_done: Count,
     commit_wait: Time,
 }
 
 impl CommitMetrics {
-    pub(super) fn new(metrics: &ExecutionPlanMetricsSet) -> Self {
+    fn new(metrics: &ExecutionPlanMetricsSet) -> Self {
         let count =
             |name: &'static str| MetricBuilder::new(metrics).counter(Cow::Borrowed(name), 0);
         Self {
             load_jobs_submitted: count("load_jobs_submitted"),
             load_jobs_reattached: count("load_jobs_reattached"),
+            load_jobs_done: count("load_jobs_done"),
             commit_wait: MetricBuilder::new(metrics).subset_time(Cow::Borrowed("commit_wait"), 0),
         }
     }
 
-    /// Takes over what a committer has counted, at its end. Only one counts into these.
-    pub(super) fn count(&self, counters: &CommitCounters) {
-        self.commit_wait.add_duration(counters.commit_wait());
+    fn count(&self, counters: &CommitCounters) {
+        let known = u64::try_from(self.commit_wait.value()).unwrap_or(u64::MAX);
+        let waited = counters.commit_wait();
+        self.commit_wait
+            .add_duration(waited.saturating_sub(Duration::from_nanos(known)));
         set(&self.load_jobs_submitted, counters.jobs_submitted());
         set(&self.load_jobs_reattached, counters.jobs_reattached());
+        set(&self.load_jobs_done, counters.jobs_done());
     }
 }
 
@@ -154,11 +231,10 @@ fn set(metric: &Count, now: u64) {
 }
 
 /// The counters of one partition of a write, as EXPLAIN ANALYZE shows them.
-#[derive(Debug, Clone)]
-pub(super) struct SinkMetrics {
+#[derive(Debug)]
+struct SinkMetrics {
     metrics: ExecutionPlanMetricsSet,
     partition: usize,
-    pub(super) baseline: BaselineMetrics,
     rows_written: Count,
     bytes_sent: Count,
     requests: Count,
@@ -173,25 +249,18 @@ pub(super) struct SinkMetrics {
     schema_changes: Count,
     in_flight: Gauge,
     open_destinations: Gauge,
-    /// Time in the writer: encoding, and waiting for room and for answers.
-    pub(super) write_time: Time,
-    errors: Arc<Mutex<BTreeMap<String, Count>>>,
-    tables: Arc<Mutex<BTreeMap<String, Count>>>,
+    errors: Mutex<BTreeMap<String, Count>>,
+    tables: Mutex<BTreeMap<String, Count>>,
 }
 
 impl SinkMetrics {
-    pub(super) fn new(
-        metrics: &ExecutionPlanMetricsSet,
-        partition: usize,
-        method: WriteMethod,
-    ) -> Self {
+    fn new(metrics: &ExecutionPlanMetricsSet, partition: usize, method: WriteMethod) -> Self {
         let count = |name: &'static str| {
             MetricBuilder::new(metrics).counter(Cow::Borrowed(name), partition)
         };
         Self {
             metrics: metrics.clone(),
             partition,
-            baseline: BaselineMetrics::new(metrics, partition),
             rows_written: count("rows_written"),
             bytes_sent: count("bytes_sent"),
             requests: count("requests"),
@@ -211,15 +280,12 @@ impl SinkMetrics {
             open_destinations: MetricBuilder::new(metrics)
                 .gauge(Cow::Borrowed("open_destinations"), partition),
             in_flight: MetricBuilder::new(metrics).gauge(Cow::Borrowed("in_flight"), partition),
-            write_time: MetricBuilder::new(metrics)
-                .subset_time(Cow::Borrowed("write_time"), partition),
-            errors: Arc::default(),
-            tables: Arc::default(),
+            errors: Mutex::default(),
+            tables: Mutex::default(),
         }
     }
 
-    /// Takes over what a writer has counted. Only one writer counts into these.
-    pub(super) fn count(&self, counters: &SinkCounters) {
+    fn count(&self, counters: &SinkCounters) {
         let wire = &counters.wire;
         set(&self.rows_written, wire.rows() + counters.staged_rows());
         set(&self.bytes_sent, wire.bytes() + counters.staged_bytes());

@@ -12,9 +12,11 @@
 //! others, and [`commit`] makes rows count. [`intake`] and [`batch`] turn batches into
 //! requests for the streams, [`created`] is what the latter two share, and
 //! [`failure`] decides over rows that cannot be written. INSERT in SQL is the first
-//! user of the protocol: [`exec`] has its plan nodes, and [`checkpoint`] makes
-//! statements repeatable.
+//! user of the protocol: [`exec`] has its plan nodes, [`data_sink`] what takes their place
+//! where one writer is enough, [`statement`] what both share, [`arrange`] decides how many
+//! writers there are, and [`checkpoint`] makes statements repeatable.
 
+mod arrange;
 mod arrival;
 mod batch;
 mod budget;
@@ -24,6 +26,7 @@ mod changes;
 mod checkpoint;
 mod commit;
 mod created;
+mod data_sink;
 mod dead_letter;
 mod default;
 mod destination;
@@ -37,14 +40,17 @@ mod overwrite;
 mod pending;
 mod protocol;
 mod route;
+mod statement;
 mod writer;
 
+pub(crate) use arrange::ArrangeWriters;
 pub(crate) use arrival::{checked_metadata, checked_type, checked_values};
 pub use builder::BigQuerySinkBuilder;
 pub(crate) use changes::{
     ChangedTable, Made, Places, PlannedChanges, Prepared, ReadyTable, Refused, RowChanges,
 };
 pub(crate) use checkpoint::Run;
+pub use data_sink::BigQueryDataSink;
 pub(crate) use destination::{new_columns, not_created, propagation};
 pub use exec::{BigQueryCommitExec, BigQueryWriteExec};
 pub use load::{LoadLimits, StagedFile};

@@ -134,6 +134,11 @@ impl BigQuerySink {
         self.shared.options.write_method
     }
 
+    /// How many writers the options ask for; None leaves it to the plan.
+    pub(super) fn parallelism(&self) -> Option<usize> {
+        self.shared.options.parallelism
+    }
+
     /// The writer of the task with the number `subtask`, from `state` if it goes on
     /// after a crash. Nothing is sent yet.
     ///

@@ -22,7 +22,7 @@ pub(crate) async fn server() -> Server {
 }
 
 /// Declares `table` of dataset `d` under its own name, to be written to.
-async fn declare(context: &SessionContext, table: &str, more: &str) {
+pub(crate) async fn declare(context: &SessionContext, table: &str, more: &str) {
     context.sql(&declaration(table, "", more)).await.unwrap();
 }
 
@@ -33,7 +33,7 @@ fn declaration(table: &str, columns: &str, more: &str) -> String {
     )
 }
 
-async fn stored(context: &SessionContext, table: &str) -> String {
+pub(crate) async fn stored(context: &SessionContext, table: &str) -> String {
     let sql = format!("SELECT id, name, price, tags FROM bq.d.{table} ORDER BY id, name");
     lines(context, &sql).await.join("; ")
 }

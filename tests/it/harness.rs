@@ -7,12 +7,13 @@ use std::time::Duration;
 
 use bigquery_local::faults::{Action, Rule};
 use bigquery_local::grpc::SessionRecord;
+use bigquery_local::quotas::Quotas;
 use bigquery_local::{LocalBigQuery, LocalOptions, Realism};
 use datafusion::arrow::array::RecordBatch;
 use datafusion::arrow::util::pretty::pretty_format_batches;
 use datafusion::error::DataFusionError;
 use datafusion::execution::SessionStateBuilder;
-use datafusion::physical_plan::{ExecutionPlan, collect};
+use datafusion::physical_plan::{ExecutionPlan, collect, displayable};
 use datafusion::prelude::{SessionConfig, SessionContext};
 use datafusion_bigquery::client::Client;
 use datafusion_bigquery::options::Options;
@@ -123,6 +124,16 @@ impl Server {
         self.local.service().faults.rule(rule).unwrap().acted
     }
 
+    /// Counts the calls of a method, by a rule that does nothing else.
+    pub(crate) fn calls(&self, method: &str) -> u64 {
+        self.fault(Rule::once(method, Action::Delay { ms: 0 }).always())
+    }
+
+    /// What the server counts.
+    pub(crate) fn quotas(&self) -> &Quotas {
+        &self.local.service().quotas
+    }
+
     /// Ends a rule.
     pub(crate) fn unfault(&self, rule: u64) {
         assert!(self.local.service().faults.remove(rule));
@@ -224,6 +235,16 @@ impl Server {
         let items = answer["items"].as_array().cloned().unwrap_or_default();
         let name = |item: &Value| item["name"].as_str().unwrap().to_string();
         items.iter().map(name).collect()
+    }
+
+    /// What an object of a bucket holds.
+    pub(crate) async fn object(&self, bucket: &str, name: &str) -> String {
+        let name = name.replace('/', "%2F");
+        let base = self.local.storage_endpoint();
+        let url = format!("{base}/storage/v1/b/{bucket}/o/{name}?alt=media");
+        let answer = self.http.get(url).send().await.unwrap();
+        assert!(answer.status().is_success(), "{name}: {}", answer.status());
+        answer.text().await.unwrap()
     }
 
     /// The jobs of the project of a kind (`load`, `copy`, `query`), newest first.
@@ -410,31 +431,31 @@ pub(crate) async fn run(context: &SessionContext, plan: &Arc<dyn ExecutionPlan>)
 
 /// A counter of the plan's BigQuery scans.
 pub(crate) fn metric(plan: &Arc<dyn ExecutionPlan>, name: &str) -> usize {
-    metric_of(plan, "BigQueryScanExec", name)
+    metric_of(plan, &["BigQueryScanExec"], name)
 }
 
 /// A counter of the plan's writes.
 pub(crate) fn write_metric(plan: &Arc<dyn ExecutionPlan>, name: &str) -> usize {
-    metric_of(plan, "BigQueryWriteExec", name)
+    metric_of(plan, &["BigQueryWriteExec", "DataSinkExec"], name)
 }
 
 /// A counter of the plan's commits.
 pub(crate) fn commit_metric(plan: &Arc<dyn ExecutionPlan>, name: &str) -> usize {
-    metric_of(plan, "BigQueryCommitExec", name)
+    metric_of(plan, &["BigQueryCommitExec", "DataSinkExec"], name)
 }
 
-fn metric_of(plan: &Arc<dyn ExecutionPlan>, node: &str, name: &str) -> usize {
-    let own = match plan.name() {
-        found if found == node => plan
+fn metric_of(plan: &Arc<dyn ExecutionPlan>, nodes: &[&str], name: &str) -> usize {
+    let own = match nodes.contains(&plan.name()) {
+        true => plan
             .metrics()
             .and_then(|metrics| metrics.sum_by_name(name))
             .map_or(0, |value| value.as_usize()),
-        _ => 0,
+        false => 0,
     };
     let children = plan.children();
     own + children
         .into_iter()
-        .map(|child| metric_of(child, node, name))
+        .map(|child| metric_of(child, nodes, name))
         .sum::<usize>()
 }
 
@@ -463,10 +484,14 @@ pub(crate) fn scan_of(plan: &Arc<dyn ExecutionPlan>, table: &str) -> Arc<BigQuer
     scan
 }
 
+/// A plan as EXPLAIN shows it.
+pub(crate) fn shown(plan: &Arc<dyn ExecutionPlan>) -> String {
+    displayable(plan.as_ref()).indent(false).to_string()
+}
+
 /// The one BigQuery scan in a plan, as EXPLAIN shows it.
 pub(crate) fn scan_line(plan: &Arc<dyn ExecutionPlan>) -> String {
-    use datafusion::physical_plan::displayable;
-    let text = displayable(plan.as_ref()).indent(false).to_string();
+    let text = shown(plan);
     let mut lines = text
         .lines()
         .filter(|line| line.contains("BigQueryScanExec"));

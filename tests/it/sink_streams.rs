@@ -82,11 +82,6 @@ fn refused(code: &str, storage_error: Option<&str>) -> Action {
     }
 }
 
-/// Counts the calls of a method.
-fn calls(server: &Server, method: &str) -> u64 {
-    server.fault(Rule::once(method, Action::Delay { ms: 0 }).always())
-}
-
 /// How many rows a table has, and how many different ones.
 async fn stored_in(context: &SessionContext, table: &str) -> (usize, usize) {
     let sql = format!("SELECT count(*), count(DISTINCT n) FROM bq.d.{table}");
@@ -137,7 +132,7 @@ fn stream_of(committable: &Committable) -> &str {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn every_row_is_there_once_whatever_breaks_an_append() {
+async fn k02_every_row_is_there_once_whatever_breaks_an_append() {
     for (name, action) in [
         ("aborted", status("ABORTED")),
         ("unavailable", status("UNAVAILABLE")),
@@ -274,8 +269,8 @@ async fn k01_k04_rows_of_somebody_else_in_the_stream_are_not_taken_for_ours() {
     // The first append at an offset cannot have been written before.
     let action = refused("ALREADY_EXISTS", Some("OFFSET_ALREADY_EXISTS"));
     let rule = server.fault(Rule::once("AppendRows", action).after(2));
-    let created = calls(&server, "CreateWriteStream");
-    let flushed = calls(&server, "FlushRows");
+    let created = server.calls("CreateWriteStream");
+    let flushed = server.calls("FlushRows");
     run(&context, &plan(&context, &insert()).await).await;
     assert_eq!(server.acted(rule), 1);
     assert_eq!(server.acted(created), 2, "the stream is given up");
@@ -301,7 +296,7 @@ async fn nothing_is_visible_before_the_commit_and_repeating_it_changes_nothing()
         let committables = through_storage(&committables);
         // By another sink, as after a crash.
         let committer = self::sink(&server, method).await.committer();
-        let commits = calls(&server, "BatchCommitWriteStreams");
+        let commits = server.calls("BatchCommitWriteStreams");
         for _ in 0..2 {
             let committed = committer.commit(committables.clone()).await.unwrap();
             assert_eq!(committed, 2_100);
@@ -340,8 +335,8 @@ async fn k12_a_buffered_stream_is_used_again_and_never_finalized() {
     let server = server().await;
     let context = session(&server, EXACTLY_ONCE);
     let sink = sink(&server, EXACTLY_ONCE).await;
-    let created = calls(&server, "CreateWriteStream");
-    let finalized = calls(&server, "FinalizeWriteStream");
+    let created = server.calls("CreateWriteStream");
+    let finalized = server.calls("FinalizeWriteStream");
     let mut writer = sink.writer(0, None).unwrap();
     let committer = sink.committer();
     for commit in 0..4 {
@@ -378,7 +373,7 @@ async fn what_a_crashed_writer_wrote_after_its_state_stays_invisible() {
     let committer = sink.committer();
     committer.commit(stored_committables.clone()).await.unwrap();
     assert_eq!(stored(&context).await, (10, 10));
-    let created = calls(&server, "CreateWriteStream");
+    let created = server.calls("CreateWriteStream");
     let mut writer = sink.writer(0, Some(state)).unwrap();
     let again = write(&mut writer, 10..30).await;
     assert_eq!(server.acted(created), 1);
@@ -455,8 +450,8 @@ async fn k16_no_rows_make_no_stream() {
     for method in [EXACTLY_ONCE, ATOMIC] {
         let server = server().await;
         let context = session(&server, method);
-        let asked = calls(&server, "*WriteStream*");
-        let flushed = calls(&server, "FlushRows");
+        let asked = server.calls("*WriteStream*");
+        let flushed = server.calls("FlushRows");
         let found = text(&context, "INSERT INTO bq.d.t SELECT 1, 'x' WHERE false").await;
         assert!(found.contains("| 0 "), "{found}");
         assert_eq!(server.acted(asked) + server.acted(flushed), 0);
