@@ -12,7 +12,7 @@
 //! | [`statements`] | cutting a text into statements |
 //! | [`repl`] | reading statements from a terminal |
 //! | [`piped`] | reading statements from standard input |
-//! | [`progress`] | the line that says how far a long statement has read |
+//! | [`progress`] | the line that says how far a long statement has read or written |
 //! | [`report`] | errors as one line |
 //! | [`unset`] | the catalog `bq` without a project |
 

@@ -1,11 +1,13 @@
-//! The line that says how far a long statement has read.
+//! The line that says how far a long statement has read or written.
 //!
 //! A query planner around the session's own puts a node on top of each plan. The
 //! node passes rows through; while it does, it looks at the metrics of the
-//! BigQuery scans below it and draws one line, and it wipes the line away before
+//! BigQuery scans and writes below it and draws one line, and it wipes the line away before
 //! the last row leaves, so that nothing is on the terminal when results are
 //! printed. EXPLAIN shows the same plans with and without it, because EXPLAIN
 //! prints what is below.
+
+mod line;
 
 use std::fmt;
 use std::io::Write;
@@ -30,6 +32,8 @@ use datafusion::physical_plan::{
     DisplayAs, DisplayFormatType, ExecutionPlan, ExecutionPlanProperties, PlanProperties,
 };
 use futures::{Stream, StreamExt};
+
+use line::Seen;
 
 /// Where and when progress is drawn.
 #[derive(Clone)]
@@ -280,14 +284,14 @@ impl Running {
 
     /// Draws once, unless every partition has ended, which it answers with false.
     fn draw(&self, elapsed: Duration) -> bool {
-        let reading = Reading::of(&self.plan);
+        let seen = Seen::of(&self.plan);
         // The lock is held while drawing, so that nothing is drawn after `leave`.
         let mut state = self.state();
         if state.open == 0 {
             return false;
         }
-        if let Some(reading) = reading {
-            self.progress.draw(&reading.line(elapsed));
+        if let Some(seen) = seen {
+            self.progress.draw(&seen.line(elapsed));
             state.drawn = true;
         }
         true
@@ -315,93 +319,6 @@ struct Open(Arc<Running>);
 impl Drop for Open {
     fn drop(&mut self) {
         self.0.leave();
-    }
-}
-
-/// Name of the plan node that reads BigQuery, and of its metrics.
-const SCAN: &str = "BigQueryScanExec";
-const ROWS: &str = "received_rows";
-const BYTES: &str = "wire_bytes";
-const ESTIMATED_ROWS: &str = "estimated_rows";
-const ESTIMATED_BYTES: &str = "estimated_bytes_scanned";
-
-/// What the BigQuery scans of a plan have read so far.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-struct Reading {
-    rows: u64,
-    bytes: u64,
-    estimated_rows: u64,
-    estimated_bytes: u64,
-}
-
-impl Reading {
-    /// Adds up the BigQuery scans of `plan`; `None` if none has opened a session.
-    fn of(plan: &Arc<dyn ExecutionPlan>) -> Option<Self> {
-        let mut reading = Self::default();
-        let mut scans = 0;
-        let mut below = vec![Arc::clone(plan)];
-        while let Some(plan) = below.pop() {
-            if plan.name() == SCAN
-                && let Some(metrics) = plan.metrics()
-            {
-                let sum = |name: &str| {
-                    metrics
-                        .sum_by_name(name)
-                        .map_or(0, |value| value.as_usize() as u64)
-                };
-                reading.rows += sum(ROWS);
-                reading.bytes += sum(BYTES);
-                reading.estimated_rows += sum(ESTIMATED_ROWS);
-                reading.estimated_bytes += sum(ESTIMATED_BYTES);
-                scans += 1;
-            }
-            below.extend(plan.children().into_iter().map(Arc::clone));
-        }
-        (scans > 0).then_some(reading)
-    }
-
-    /// The service estimates rows, and the bytes that it scans, which are not
-    /// those that arrive: these are compressed.
-    fn line(&self, elapsed: Duration) -> String {
-        let mut line = format!("reading BigQuery: {}", grouped(self.rows));
-        if self.estimated_rows > 0 {
-            line.push_str(&format!(" of about {}", grouped(self.estimated_rows)));
-        }
-        line.push_str(&format!(" rows, {} received", size(self.bytes)));
-        if self.estimated_bytes > 0 {
-            line.push_str(&format!(", about {} scanned", size(self.estimated_bytes)));
-        }
-        line.push_str(&format!(", {} s", elapsed.as_secs()));
-        line
-    }
-}
-
-/// `1234567` as `1,234,567`.
-fn grouped(number: u64) -> String {
-    let digits = number.to_string();
-    let mut text = String::with_capacity(digits.len() + digits.len() / 3);
-    for (index, digit) in digits.chars().enumerate() {
-        if index > 0 && (digits.len() - index).is_multiple_of(3) {
-            text.push(',');
-        }
-        text.push(digit);
-    }
-    text
-}
-
-/// A number of bytes in the largest unit that leaves at least one.
-fn size(bytes: u64) -> String {
-    const UNITS: [&str; 5] = ["B", "KiB", "MiB", "GiB", "TiB"];
-    let mut value = bytes as f64;
-    let mut unit = 0;
-    while value >= 1024.0 && unit + 1 < UNITS.len() {
-        value /= 1024.0;
-        unit += 1;
-    }
-    if unit == 0 {
-        format!("{bytes} B")
-    } else {
-        format!("{value:.1} {}", UNITS[unit])
     }
 }
 
@@ -439,10 +356,13 @@ mod tests {
         }
     }
 
-    /// A scan by name and metrics that hands out one batch of three rows in each
+    /// A node by name and metrics that hands out one batch of three rows in each
     /// partition and ends when something was drawn, if it waits for that.
     #[derive(Debug)]
-    struct Scan {
+    struct Node {
+        name: &'static str,
+        counts: &'static [(&'static str, usize)],
+        input: Option<Arc<dyn ExecutionPlan>>,
         properties: Arc<PlanProperties>,
         metrics: ExecutionPlanMetricsSet,
         waits_for: Option<Arc<Notify>>,
@@ -453,9 +373,29 @@ mod tests {
         RecordBatch::try_from_iter([("a", column)]).expect("one column")
     }
 
-    impl Scan {
-        fn new(partitions: usize, waits_for: Option<Arc<Notify>>) -> Arc<Self> {
+    const SCAN: &[(&str, usize)] = &[
+        ("received_rows", 1500),
+        ("wire_bytes", 3 << 20),
+        ("estimated_rows", 2_000_000),
+        ("estimated_bytes_scanned", 1 << 30),
+    ];
+
+    impl Node {
+        fn scan(partitions: usize, waits_for: Option<Arc<Notify>>) -> Arc<Self> {
+            Self::new("BigQueryScanExec", SCAN, partitions, waits_for, None)
+        }
+
+        fn new(
+            name: &'static str,
+            counts: &'static [(&'static str, usize)],
+            partitions: usize,
+            waits_for: Option<Arc<Notify>>,
+            input: Option<Arc<dyn ExecutionPlan>>,
+        ) -> Arc<Self> {
             Arc::new(Self {
+                name,
+                counts,
+                input,
                 properties: Arc::new(PlanProperties::new(
                     EquivalenceProperties::new(batch().schema()),
                     Partitioning::UnknownPartitioning(partitions),
@@ -468,15 +408,15 @@ mod tests {
         }
     }
 
-    impl DisplayAs for Scan {
+    impl DisplayAs for Node {
         fn fmt_as(&self, _: DisplayFormatType, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-            f.write_str(SCAN)
+            f.write_str(self.name)
         }
     }
 
-    impl ExecutionPlan for Scan {
+    impl ExecutionPlan for Node {
         fn name(&self) -> &str {
-            SCAN
+            self.name
         }
 
         fn properties(&self) -> &Arc<PlanProperties> {
@@ -484,7 +424,7 @@ mod tests {
         }
 
         fn children(&self) -> Vec<&Arc<dyn ExecutionPlan>> {
-            Vec::new()
+            self.input.iter().collect()
         }
 
         fn apply_expressions(
@@ -504,14 +444,15 @@ mod tests {
         fn execute(
             &self,
             partition: usize,
-            _: Arc<TaskContext>,
+            context: Arc<TaskContext>,
         ) -> Result<SendableRecordBatchStream> {
-            let metric =
-                |name: &'static str| MetricBuilder::new(&self.metrics).counter(name, partition);
-            metric(ROWS).add(1500);
-            metric(BYTES).add(3 << 20);
-            metric(ESTIMATED_ROWS).add(2_000_000);
-            metric(ESTIMATED_BYTES).add(1 << 30);
+            // What is below begins with it, and is not read by it.
+            let input = self.input.as_ref();
+            drop(input.map(|input| input.execute(partition, context)));
+            for (name, count) in self.counts {
+                let metric = MetricBuilder::new(&self.metrics).counter(*name, partition);
+                metric.add(*count);
+            }
             let waits_for = self.waits_for.clone();
             let batches = futures::stream::once(async move {
                 if let Some(drawn) = waits_for {
@@ -536,17 +477,17 @@ mod tests {
         (Terminal { written, drawn }, read)
     }
 
-    fn watched(scan: Arc<Scan>, progress: Progress) -> Arc<dyn ExecutionPlan> {
+    fn watched(node: Arc<Node>, progress: Progress) -> Arc<dyn ExecutionPlan> {
         Arc::new(ProgressExec {
-            running: Arc::new(Running::new(Arc::clone(&scan) as _, progress)),
-            input: scan,
+            running: Arc::new(Running::new(Arc::clone(&node) as _, progress)),
+            input: node,
         })
     }
 
     #[tokio::test]
     async fn a_long_statement_draws_a_line_and_leaves_none() {
         let (terminal, read) = terminal();
-        let scan = Scan::new(1, Some(Arc::clone(&terminal.drawn)));
+        let scan = Node::scan(1, Some(Arc::clone(&terminal.drawn)));
         let progress = Progress::new(terminal, Duration::ZERO, Duration::from_millis(1));
         let rows = collect(watched(scan, progress), Arc::new(TaskContext::default()))
             .await
@@ -563,12 +504,61 @@ mod tests {
         assert!(written.ends_with("\r\x1b[K"), "{written:?}");
     }
 
+    /// What a write over a scan has done, by whatever method it writes.
+    #[tokio::test]
+    async fn a_long_write_draws_what_was_written() {
+        let streams: &[(&str, usize)] = &[
+            ("rows_written", 1_200),
+            ("bytes_sent", 2 << 20),
+            ("in_flight", 4),
+        ];
+        let files: &[(&str, usize)] = &[
+            ("rows_written", 1_200),
+            ("bytes_sent", 2 << 20),
+            ("files_staged", 2),
+            ("in_flight", 0),
+        ];
+        let jobs: &[(&str, usize)] = &[
+            ("load_jobs_submitted", 2),
+            ("load_jobs_reattached", 1),
+            ("load_jobs_done", 1),
+        ];
+        for (write, commit, said) in [
+            (
+                streams,
+                &[][..],
+                "1,200 rows, 2.0 MiB sent, 4 in flight, 1,500 of about 2,000,000 rows \
+                 read, 0 s",
+            ),
+            (
+                files,
+                jobs,
+                "1,200 rows, 2.0 MiB in 2 files, 1 of 3 jobs done, 1,500 of about 2,000,000 rows \
+                 read, 0 s",
+            ),
+        ] {
+            let (terminal, read) = terminal();
+            let scan = Node::scan(1, None);
+            let write = Node::new("BigQueryWriteExec", write, 1, None, Some(scan));
+            let waits_for = Some(Arc::clone(&terminal.drawn));
+            let commit = Node::new("BigQueryCommitExec", commit, 1, waits_for, Some(write));
+            let progress = Progress::new(terminal, Duration::ZERO, Duration::from_millis(1));
+            collect(watched(commit, progress), Arc::new(TaskContext::default()))
+                .await
+                .expect("passes through");
+            let written: String = read.try_iter().collect();
+            let line = format!("\r\x1b[Kwriting BigQuery: {said}");
+            assert!(written.starts_with(&line), "{written:?}");
+            assert!(written.ends_with("\r\x1b[K"), "{written:?}");
+        }
+    }
+
     #[tokio::test]
     async fn a_short_statement_draws_nothing() {
         let (terminal, read) = terminal();
         let hour = Duration::from_secs(3600);
         let progress = Progress::new(terminal, hour, hour);
-        let plan = watched(Scan::new(4, None), progress);
+        let plan = watched(Node::scan(4, None), progress);
         let rows = collect(plan, Arc::new(TaskContext::default()))
             .await
             .expect("passes through");
@@ -581,7 +571,7 @@ mod tests {
         let (terminal, read) = terminal();
         let drawn = Arc::clone(&terminal.drawn);
         // It waits for something that never comes.
-        let scan = Scan::new(1, Some(Arc::new(Notify::new())));
+        let scan = Node::scan(1, Some(Arc::new(Notify::new())));
         let progress = Progress::new(terminal, Duration::ZERO, Duration::from_millis(1));
         let plan = watched(scan, progress);
         let mut stream = plan
@@ -594,16 +584,5 @@ mod tests {
         drop(stream);
         let written: String = read.try_iter().collect();
         assert!(written.ends_with("\r\x1b[K"), "{written:?}");
-    }
-
-    #[test]
-    fn numbers_are_readable() {
-        let grouped: Vec<String> = [0, 999, 1000, 1_234_567].map(grouped).into();
-        assert_eq!(grouped, ["0", "999", "1,000", "1,234,567"]);
-        let sizes: Vec<String> = [0, 1023, 1024, 1536 << 20, u64::MAX].map(size).into();
-        assert_eq!(
-            sizes,
-            ["0 B", "1023 B", "1.0 KiB", "1.5 GiB", "16777216.0 TiB"]
-        );
     }
 }

@@ -5,5 +5,6 @@ mod documents;
 mod errors;
 mod interrupt;
 mod process;
+mod progress;
 mod server;
 mod statements;
