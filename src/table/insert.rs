@@ -11,16 +11,15 @@
 //! Under a failure policy that leaves rows out, such a cast says beside the values
 //! which it could not keep, and the sink leaves out their rows.
 //!
-//! `VALUES` is cast to the table's types even before that projection. Where a column
-//! of it has values of one type, the casts are undone too. Where its types differ,
-//! in a `VALUES` deeper inside the query, and from types that the sink does not take
-//! (text for an INT64), each cast becomes an [`ExactCast`], which fails where a cast
-//! would change the value.
+//! `VALUES` is cast to the table's types even before that projection; [`values`] undoes
+//! that, too.
+//!
+//! [`values`]: super::values
 
 use std::collections::HashMap;
 use std::sync::{Arc, LazyLock, OnceLock};
 
-use datafusion::arrow::datatypes::{DataType, Field, Schema, SchemaRef};
+use datafusion::arrow::datatypes::{DataType, Schema, SchemaRef};
 use datafusion::catalog::TableProvider;
 use datafusion::catalog::default_table_source::DefaultTableSource;
 use datafusion::common::metadata::FieldMetadata;
@@ -28,18 +27,18 @@ use datafusion::common::tree_node::{Transformed, TreeNode, TreeNodeRecursion};
 use datafusion::common::{DFSchema, Result, ScalarValue};
 use datafusion::config::ConfigOptions;
 use datafusion::logical_expr::{
-    DmlStatement, Expr, ExprSchemable, LogicalPlan, Projection, ScalarUDF, TableSource, Values,
-    WriteOp, cast,
+    DmlStatement, Expr, ExprSchemable, LogicalPlan, Projection, TableSource, WriteOp,
 };
 use datafusion::optimizer::AnalyzerRule;
 
 use super::change_table::BigQueryChangeTable;
 use super::digest::digest;
-use super::exact_cast::{ExactCast, Misfit};
+use super::exact_cast::Misfit;
 use super::provider::BigQueryTable;
+use super::values::{as_written, exact, exactly};
 use super::writing::InsertTerms;
 use crate::options::BigQueryOptions;
-use crate::sink::{checked_metadata, checked_type};
+use crate::sink::checked_metadata;
 
 /// The metadata of a literal that stands for a column that was left out.
 const LEFT_OUT: &str = "datafusion_bigquery.left_out";
@@ -136,12 +135,8 @@ fn insert(
     let input = Arc::unwrap_or_clone(statement.input);
     let input = match input {
         LogicalPlan::Projection(projection) if is_of_insert(&projection, &columns) => {
-            let source = match Arc::unwrap_or_clone(projection.input) {
-                LogicalPlan::Values(values) => {
-                    LogicalPlan::Values(as_written(values, &projection.expr, terms)?)
-                }
-                source => exact(source)?,
-            };
+            let source = Arc::unwrap_or_clone(projection.input);
+            let source = as_written(source, &projection.expr, terms)?;
             let expressions = projection
                 .expr
                 .into_iter()
@@ -203,114 +198,4 @@ fn is_checked(column: &Expr, source: &DFSchema) -> bool {
     };
     let field = source.qualified_field_from_column(column);
     field.is_ok_and(|(_, field)| *field.metadata() == checked_metadata())
-}
-
-/// `VALUES` with the types that were written, where the sink takes them.
-fn as_written(values: Values, projection: &[Expr], terms: &InsertTerms<'_>) -> Result<Values> {
-    let mut rows = values.values;
-    let mut fields = Vec::with_capacity(values.schema.fields().len());
-    for (column, field) in values.schema.fields().iter().enumerate() {
-        let goes_to = goes_to(field.name(), projection);
-        let written = rows
-            .iter()
-            .filter_map(|row| written_type(&row[column]).transpose())
-            .collect::<Result<Vec<_>>>()?;
-        let alike = written
-            .first()
-            .filter(|first| written.iter().all(|other| other == *first))
-            .filter(|only| goes_to.is_some_and(|goes_to| terms.takes(goes_to, only)));
-        let Some(data_type) = alike else {
-            // Values of columns that go nowhere are no rows' values.
-            let misfit = match goes_to {
-                Some(_) if !written.is_empty() => terms.misfit,
-                _ => Misfit::Fails,
-            };
-            for (number, row) in rows.iter_mut().enumerate() {
-                let value = std::mem::take(&mut row[column]);
-                let value = match misfit {
-                    Misfit::Fails => value,
-                    // All values of the column have to be of one type.
-                    Misfit::IsTold if matches!(value, Expr::Cast(_)) => value,
-                    Misfit::IsTold => cast(value, field.data_type().clone()),
-                };
-                row[column] = exactly(value, goes_to, Some(number + 1), misfit);
-            }
-            fields.push(match misfit {
-                Misfit::Fails => Arc::clone(field),
-                Misfit::IsTold => {
-                    let told = Field::new(field.name(), checked_type(field.data_type()), true);
-                    Arc::new(told.with_metadata(checked_metadata()))
-                }
-            });
-            continue;
-        };
-        for row in &mut rows {
-            row[column] = match std::mem::take(&mut row[column]) {
-                Expr::Cast(cast) => *cast.expr,
-                Expr::Literal(value, metadata) if value.is_null() => {
-                    Expr::Literal(ScalarValue::try_from(data_type)?, metadata)
-                }
-                other => other,
-            };
-        }
-        fields.push(Arc::new(Field::new(field.name(), data_type.clone(), true)));
-    }
-    let schema = DFSchema::from_unqualified_fields(fields.into(), HashMap::new())?;
-    Ok(Values {
-        schema: Arc::new(schema),
-        values: rows,
-    })
-}
-
-/// The name of the column that a column of `VALUES` goes to.
-fn goes_to<'a>(column: &str, projection: &'a [Expr]) -> Option<&'a str> {
-    projection.iter().find_map(|expression| match expression {
-        Expr::Alias(alias) => {
-            let from = match alias.expr.as_ref() {
-                Expr::Cast(cast) => cast.expr.as_ref(),
-                other => other,
-            };
-            let found = matches!(from, Expr::Column(from) if from.name == column);
-            found.then_some(alias.name.as_str())
-        }
-        _ => None,
-    })
-}
-
-/// The type of a value before it was cast to the table's; None for a bare NULL.
-fn written_type(value: &Expr) -> Result<Option<DataType>> {
-    let schema = DFSchema::empty();
-    match value {
-        Expr::Literal(value, _) if value.is_null() => Ok(None),
-        Expr::Cast(cast) => cast.expr.get_type(&schema).map(Some),
-        other => other.get_type(&schema).map(Some),
-    }
-}
-
-/// The plan with exact casts in every `VALUES`.
-fn exact(plan: LogicalPlan) -> Result<LogicalPlan> {
-    plan.transform_down_with_subqueries(|plan| match plan {
-        LogicalPlan::Values(mut values) => {
-            for row in &mut values.values {
-                for value in row {
-                    *value = exactly(std::mem::take(value), None, None, Misfit::Fails);
-                }
-            }
-            Ok(Transformed::yes(LogicalPlan::Values(values)))
-        }
-        other => Ok(Transformed::no(other)),
-    })
-    .map(|transformed| transformed.data)
-}
-
-/// The value with the outermost cast, if there is one, made exact.
-fn exactly(value: Expr, column: Option<&str>, row: Option<usize>, misfit: Misfit) -> Expr {
-    match value {
-        Expr::Cast(cast) => {
-            let to = cast.field.data_type().clone();
-            let function = ExactCast::new(to, column.map(str::to_string), row, misfit);
-            ScalarUDF::from(function).call(vec![*cast.expr])
-        }
-        other => other,
-    }
 }

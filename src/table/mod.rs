@@ -2,7 +2,7 @@
 //! ([`metadata`]), the provider, the one of tables that take changes ([`change_table`]),
 //! the factory behind CREATE EXTERNAL TABLE, what SQL
 //! can say where it names a table ([`relation`], [`functions`]), and what INSERT
-//! means ([`insert`], [`exact_cast`]) and writes to ([`writing`]).
+//! means ([`insert`], [`values`], [`exact_cast`]) and writes to ([`writing`]).
 
 mod change_table;
 mod digest;
@@ -15,6 +15,7 @@ mod metadata;
 mod provider;
 mod relation;
 mod shared;
+mod values;
 mod version;
 mod writing;
 
