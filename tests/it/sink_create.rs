@@ -12,7 +12,7 @@ use datafusion_bigquery::sink::BigQuerySink;
 use datafusion_bigquery::{ErrorKind, TableRef};
 use serde_json::{Value, json};
 
-use crate::harness::{PROJECT, Server, plan, refused, rows, run, text, write_metric};
+use crate::harness::{PROJECT, Server, plan, refused, rows, run, status, text, write_metric};
 
 /// Names, types and modes of a table's columns.
 fn columns(table: &Value) -> Vec<String> {
@@ -258,6 +258,86 @@ async fn k10_rows_wait_until_a_new_table_is_known() {
         let found = text(&context, "SELECT count(*) FROM t").await;
         assert!(found.contains("| 100 "), "{method}: {found}");
     }
+}
+
+/// Each call that the service denies for a while after a creation is waited for, and only
+/// after a creation of our own.
+#[tokio::test(flavor = "multi_thread")]
+async fn k10_each_call_that_is_denied_after_our_own_creation_is_waited_for() {
+    for (method, call) in [
+        ("storage_api_at_least_once", "AppendRows"),
+        ("storage_api_exactly_once", "CreateWriteStream"),
+        ("storage_api_exactly_once", "AppendRows"),
+        ("storage_api_exactly_once", "FlushRows"),
+        ("storage_api_atomic", "CreateWriteStream"),
+        ("storage_api_atomic", "AppendRows"),
+    ] {
+        let server = Server::with_dataset().await;
+        let context = server.session_saying([
+            ("sink.propagation.interval", "1 ms"),
+            ("sink.propagation.attempts", "4"),
+            ("sink.write_method", method),
+        ]);
+        rows(
+            &context,
+            "CREATE EXTERNAL TABLE t (n BIGINT) STORED AS BIGQUERY LOCATION 'demo.d.t'",
+        )
+        .await;
+        let denied = Rule {
+            times: Some(3),
+            ..Rule::once(call, status("PERMISSION_DENIED"))
+        };
+        let rule = server.fault(denied.clone());
+        let insert = "INSERT INTO t SELECT value FROM generate_series(1, 100)";
+        rows(&context, insert).await;
+        assert_eq!(server.acted(rule), 3, "{method} {call}");
+        let found = text(&context, "SELECT count(*), count(DISTINCT n) FROM bq.d.t").await;
+        assert!(
+            found.contains("| 100      | 100 "),
+            "{method} {call}: {found}"
+        );
+
+        // The table is there by now: a denial means what it says.
+        let context = server.session_saying([("sink.write_method", method)]);
+        let rule = server.fault(denied);
+        let refusal = ["demo.d.t", "bigquery.tables.updateData"];
+        refused(&context, "INSERT INTO bq.d.t VALUES (101)", &refusal).await;
+        assert_eq!(server.acted(rule), 1, "{method} {call}");
+    }
+}
+
+/// Sixteen sinks that find no table make one, whatever the losers of the race hear.
+#[tokio::test(flavor = "multi_thread")]
+async fn n06_losers_of_a_creation_race_write_all_the_same() {
+    let server = Server::start_with(Realism {
+        creation_race: Duration::from_secs(3600),
+        ..Realism::default()
+    })
+    .await;
+    server.create_dataset("d").await;
+    let mut sinks = Vec::new();
+    for _ in 0..16 {
+        let table = TableRef::new(PROJECT, "d", "race").unwrap();
+        let builder = BigQuerySink::builder(server.client(), table);
+        sinks.push(builder.build(numbers(0..0).schema()).await.unwrap());
+    }
+    let mut writers = tokio::task::JoinSet::new();
+    for (number, sink) in sinks.into_iter().enumerate() {
+        let first = i64::try_from(number).unwrap() * 10;
+        writers.spawn(async move {
+            let mut writer = sink.writer(0, None).unwrap();
+            writer.write(numbers(first..first + 10)).await.unwrap();
+            writer.prepare_commit().await.unwrap();
+            writer.counters().tables_created()
+        });
+    }
+    assert_eq!(writers.join_all().await.into_iter().sum::<u64>(), 1);
+    let found = text(
+        &server.session(1),
+        "SELECT count(*), count(DISTINCT n) FROM bq.d.race",
+    )
+    .await;
+    assert!(found.contains("| 160      | 160 "), "{found}");
 }
 
 /// A refusal that does not end names what is missing, not a table that is there.

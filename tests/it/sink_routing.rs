@@ -1,15 +1,18 @@
 //! Rows that go to many tables.
 
 use std::collections::BTreeMap;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex};
+use std::time::{Duration, Instant};
 
 use datafusion::arrow::array::{ArrayRef, AsArray, Int64Array, RecordBatch, StringArray};
 use datafusion::arrow::datatypes::{DataType, Field, Int64Type, Schema};
 use datafusion::common::ScalarValue;
 use datafusion::prelude::SessionContext;
-use datafusion_bigquery::options::{SinkOptions, WriteMethod};
+use datafusion_bigquery::client::retry::Clock;
+use datafusion_bigquery::options::{Options, SinkOptions, WriteMethod};
 use datafusion_bigquery::sink::{BigQuerySink, Committable, DestinationResolver, Resolution};
-use datafusion_bigquery::{ErrorKind, Result, TableRef};
+use datafusion_bigquery::{Client, ErrorKind, RawOptions, Result, TableRef};
+use futures::future::BoxFuture;
 use serde_json::Value;
 
 use crate::harness::{PROJECT, Server, error, plan, rows, run, scan_of, text, write_metric};
@@ -279,4 +282,106 @@ async fn a_state_of_one_table_does_not_fit_a_sink_of_several() {
     let state = serde_json::from_str(r#"{"state":"storage_api_at_least_once_v1"}"#).unwrap();
     let failed = sink.writer(0, Some(state)).unwrap_err();
     assert_eq!(failed.kind(), ErrorKind::Configuration);
+}
+
+/// A clock that is set by hand.
+#[derive(Debug)]
+struct HandClock {
+    start: Instant,
+    passed: Mutex<Duration>,
+}
+
+impl HandClock {
+    fn pass(&self, duration: Duration) {
+        *self.passed.lock().unwrap() += duration;
+    }
+}
+
+impl Clock for HandClock {
+    fn now(&self) -> Instant {
+        self.start + *self.passed.lock().unwrap()
+    }
+
+    fn sleep(&self, duration: Duration) -> BoxFuture<'static, ()> {
+        self.pass(duration);
+        Box::pin(tokio::task::yield_now())
+    }
+
+    fn chance(&self) -> f64 {
+        0.5
+    }
+}
+
+/// The writer of a table without rows for the timeout is put away, its rows count with
+/// those of the others, and it goes on where it was when there are rows again.
+#[tokio::test(flavor = "multi_thread")]
+async fn writers_without_rows_for_long_are_put_away() {
+    const MINUTE: Duration = Duration::from_secs(60);
+    for (method, streams) in [
+        ("storage_api_at_least_once", 0),
+        ("storage_api_exactly_once", 3),
+        ("file_loads", 0),
+    ] {
+        let server = Server::with_dataset().await;
+        server.create_bucket("bucket").await;
+        let clock = Arc::new(HandClock {
+            start: Instant::now(),
+            passed: Mutex::default(),
+        });
+        let mut said = vec![
+            ("sink.write_method", method),
+            ("sink.destination", "demo.d.orders_{tenant}"),
+            ("sink.destination_idle_timeout", "30 min"),
+        ];
+        if method == "file_loads" {
+            said.push(("sink.file_loads.staging_path", "gs://bucket/staged"));
+            said.push(("sink.file_loads.load_job_poll.initial_backoff", "1 ms"));
+        }
+        let said = RawOptions::from_pairs(said).unwrap();
+        let options = Options::resolve_over(&said, &server.options()).unwrap();
+        let client = Client::with_clock(&options.connection, Arc::clone(&clock) as _).unwrap();
+        let table = TableRef::new(PROJECT, "d", "orders").unwrap();
+        let rows = |tenant: &str, id: i64| {
+            let columns: [(&str, ArrayRef); 2] = [
+                ("tenant", Arc::new(StringArray::from(vec![tenant]))),
+                ("id", Arc::new(Int64Array::from(vec![id]))),
+            ];
+            RecordBatch::try_from_iter(columns).unwrap()
+        };
+        let sink = BigQuerySink::builder(client, table)
+            .with_options(options.sink)
+            .build(rows("a", 0).schema())
+            .await
+            .unwrap();
+        let created = server.calls("CreateWriteStream");
+        let mut writer = sink.writer(0, None).unwrap();
+        let counters = Arc::clone(writer.counters());
+        writer.write(rows("a", 1)).await.unwrap();
+        writer.write(rows("b", 2)).await.unwrap();
+        assert_eq!(counters.open_destinations(), 2, "{method}");
+        clock.pass(29 * MINUTE);
+        writer.write(rows("b", 3)).await.unwrap();
+        assert_eq!(counters.open_destinations(), 2, "{method}");
+        clock.pass(2 * MINUTE);
+        writer.write(rows("b", 4)).await.unwrap();
+        assert_eq!(counters.open_destinations(), 1, "{method}");
+        writer.write(rows("a", 5)).await.unwrap();
+        assert_eq!(counters.open_destinations(), 2, "{method}");
+        clock.pass(40 * MINUTE);
+        writer.write(rows("c", 6)).await.unwrap();
+        assert_eq!(counters.open_destinations(), 1, "{method}");
+        let prepared = writer.prepare_commit().await.unwrap();
+        writer.close().await.unwrap();
+        let counted = sink.committer().commit(prepared).await.unwrap();
+        assert_eq!(counted, 6, "{method}");
+        for (table, stored) in [
+            ("orders_a", "1,5"),
+            ("orders_b", "2,3,4"),
+            ("orders_c", "6"),
+        ] {
+            assert_eq!(ids(&server, table).await, stored, "{method} {table}");
+        }
+        // The stream of a writer that was put away is taken up again.
+        assert_eq!(server.acted(created), streams, "{method}");
+    }
 }
