@@ -11,8 +11,8 @@
 //!
 //! `cargo bench --workspace --bench scan`
 //!
-//! `SCAN_SCALE` (default 1) is TPC-H's scale factor, `SCAN_PEERS=0` leaves Google's
-//! clients out, `SCAN_PYTHON` is a Python with `google-cloud-bigquery-storage` and
+//! `SCAN_SCALE` (default 1) is TPC-H's scale factor, `PEERS=0` leaves Google's
+//! clients out, `PEERS_PYTHON` is a Python with `google-cloud-bigquery-storage` and
 //! `pyarrow` (without it a virtual environment is made beside the build).
 
 mod bare;

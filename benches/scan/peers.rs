@@ -8,7 +8,14 @@ use tokio::process::Command;
 
 use crate::Outcome;
 
-/// A reader of another library and how to start it.
+/// Google's own clients.
+pub(crate) struct Peers {
+    binaries: PathBuf,
+    python: PathBuf,
+    scripts: PathBuf,
+}
+
+/// A program of another library and how to start it.
 pub(crate) struct Peer {
     pub(crate) name: &'static str,
     program: PathBuf,
@@ -23,10 +30,31 @@ impl Peer {
     }
 }
 
-/// Builds Google's Rust SDK reader and finds or makes a Python with Google's client.
-pub(crate) async fn ready() -> Outcome<Vec<Peer>> {
-    if env::var("SCAN_PEERS").is_ok_and(|said| said == "0") {
-        return Ok(Vec::new());
+impl Peers {
+    /// The program `name`, which was built from this crate's sources.
+    pub(crate) fn binary(&self, shown: &'static str, name: &str) -> Peer {
+        Peer {
+            name: shown,
+            program: self.binaries.join(name),
+            script: None,
+        }
+    }
+
+    /// The script `name`, run by Python.
+    pub(crate) fn script(&self, shown: &'static str, name: &str) -> Peer {
+        Peer {
+            name: shown,
+            program: self.python.clone(),
+            script: Some(self.scripts.join(name)),
+        }
+    }
+}
+
+/// Builds the programs that use Google's Rust SDK, and finds or makes a Python with
+/// Google's client. `None` if they are to be left out.
+pub(crate) async fn ready() -> Outcome<Option<Peers>> {
+    if env::var("PEERS").is_ok_and(|said| said == "0") {
+        return Ok(None);
     }
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("benches/peers");
     let beside = Path::new(env!("CARGO_TARGET_TMPDIR"));
@@ -37,22 +65,15 @@ pub(crate) async fn ready() -> Outcome<Vec<Peer>> {
         .arg("--target-dir")
         .arg(&target))
     .await?;
-    Ok(vec![
-        Peer {
-            name: "rust sdk",
-            program: target.join("release/read"),
-            script: None,
-        },
-        Peer {
-            name: "python",
-            program: python(beside).await?,
-            script: Some(folder.join("read.py")),
-        },
-    ])
+    Ok(Some(Peers {
+        binaries: target.join("release"),
+        python: python(beside).await?,
+        scripts: folder,
+    }))
 }
 
 async fn python(beside: &Path) -> Outcome<PathBuf> {
-    if let Ok(said) = env::var("SCAN_PYTHON") {
+    if let Ok(said) = env::var("PEERS_PYTHON") {
         return Ok(said.into());
     }
     let environment = beside.join("peers-python");

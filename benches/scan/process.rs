@@ -60,6 +60,8 @@ pub(crate) struct Server {
     _input: ChildStdin,
     pub(crate) rest: String,
     pub(crate) grpc: String,
+    #[allow(dead_code, reason = "only what writes files needs it")]
+    pub(crate) storage: String,
 }
 
 impl Server {
@@ -77,6 +79,7 @@ impl Server {
         Ok(Self {
             rest: endpoint("rest"),
             grpc: endpoint("grpc"),
+            storage: endpoint("storage"),
             child,
             _input: input,
         })

@@ -7,6 +7,7 @@ use std::time::Instant;
 
 use tokio::process::Command;
 
+use crate::peers::Peer;
 use crate::process::{self, Said, Server};
 use crate::shape::{Reading, SHAPES, Shape};
 use crate::{Outcome, dataset, lineitem, peers, planning};
@@ -17,7 +18,12 @@ const ROUNDS: usize = 2;
 pub(crate) async fn run() -> Outcome<()> {
     let scale: f64 = env::var("SCAN_SCALE").map_or(Ok(1.0), |said| said.parse())?;
     let small = scale / 10.0;
-    let peers = peers::ready().await?;
+    let peers: Vec<Peer> = peers::ready().await?.map_or_else(Vec::new, |peers| {
+        vec![
+            peers.binary("rust sdk", "read"),
+            peers.script("python", "read.py"),
+        ]
+    });
     let server = Server::start(role("serve", &[])?).await?;
     for (table, scale) in [("lineitem", scale), ("small", small)] {
         dataset::load(&server.rest, table, &lineitem::files(scale)?).await?;

@@ -10,9 +10,10 @@ use crate::Outcome;
 pub(crate) async fn run() -> Outcome<()> {
     let server = LocalBigQuery::start(LocalOptions::default()).await?;
     println!(
-        r#"{{"rest": "{}", "grpc": "{}"}}"#,
+        r#"{{"rest": "{}", "grpc": "{}", "storage": "{}"}}"#,
         server.rest_endpoint(),
-        server.grpc_endpoint()
+        server.grpc_endpoint(),
+        server.storage_endpoint()
     );
     tokio::task::spawn_blocking(|| std::io::stdin().read_to_end(&mut Vec::new())).await??;
     server.shutdown().await;
