@@ -11,11 +11,11 @@ use crate::cdc::{self, KeepChangeOrder};
 use crate::error::{Error, Result};
 use crate::options::registry::PROJECT;
 use crate::options::{BigQueryOptions, Options, RawOptions};
-use crate::scan::SettleLateFilters;
+use crate::scan::{ReadFilesFirst, SettleLateFilters};
 use crate::sink::ArrangeWriters;
 use crate::table::{
-    BigQueryRelations, BigQueryTableFactory, Origin, PlanInserts, Shared, TableContext,
-    other_connection,
+    BigQueryRelations, BigQueryTableFactory, FitLiterals, Origin, PlanInserts, Shared,
+    TableContext, other_connection,
 };
 
 /// The name of the catalog of the default project.
@@ -46,6 +46,13 @@ pub const FILE_TYPE: &str = "BIGQUERY";
 ///   `…_max_size` are raised to hold `scan.dynamic_filter_max_values` keys, as the
 ///   option stands now; a later `SET` of the option to more needs these two set
 ///   as well;
+/// - the time zone UTC, unless the configuration has another one
+///   (`datafusion.execution.time_zone`): without any, DataFusion takes
+///   `TIMESTAMP WITH TIME ZONE` to be a civil time, which is BigQuery's DATETIME;
+/// - a physical optimizer rule, by which a join reads a file of unknown rows before the
+///   larger table of BigQuery that it is joined with;
+/// - an analyzer rule, by which literals beside columns are not brought to types that
+///   cannot hold them: `ts < '9999-12-31'`, `n = 2.5` for a BIGNUMERIC;
 /// - an analyzer rule, by which an INSERT gives its values to the sink as they are,
 ///   so that none is cut to the type of its column without a word, and a physical
 ///   optimizer rule, by which it has as many writers as option `sink.parallelism` says;
@@ -121,7 +128,15 @@ pub fn with_bigquery(
     );
     tables.insert(cdc::DEBEZIUM_ENVELOPES.to_string(), Arc::new(envelopes));
 
-    let config = config.with_extension(Arc::clone(&shared));
+    let mut config = config.with_extension(Arc::clone(&shared));
+    let time_zone = &mut config.options_mut().execution.time_zone;
+    time_zone.get_or_insert_with(|| TIME_ZONE.to_string());
+    // Before DataFusion's own rules, which bring comparisons to common types.
+    let analyzer = builder.analyzer().get_or_insert_default();
+    analyzer.rules.insert(0, Arc::new(FitLiterals));
+    // Before DataFusion chooses the sides of joins.
+    let physical = builder.physical_optimizers().get_or_insert_default();
+    physical.rules.insert(0, Arc::new(ReadFilesFirst));
     let most = Options::resolve_over(&RawOptions::new(), &options)?
         .scan
         .dynamic_filter_max_values;
@@ -138,6 +153,9 @@ pub fn with_bigquery(
             Arc::new(BigQueryTableFactory::new(shared)),
         ))
 }
+
+/// BigQuery's TIMESTAMP is an instant, and shown in this time zone.
+const TIME_ZONE: &str = "UTC";
 
 /// Bytes of one key in a join's list of keys, roughly.
 const KEY_BYTES: usize = 64;

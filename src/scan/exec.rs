@@ -99,6 +99,11 @@ impl BigQueryScanExec {
         sent.unwrap_or_else(|| self.spec.restriction.text())
     }
 
+    /// Rows of the table by its metadata.
+    pub(super) fn table_rows(&self) -> Option<u64> {
+        self.table_rows.and_then(|rows| u64::try_from(rows).ok())
+    }
+
     pub(super) fn late_filters(&self) -> &LateFilters {
         &self.late_filters
     }

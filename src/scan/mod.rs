@@ -2,9 +2,11 @@
 //! execution of it with its session ([`execution`]) and one partition's share of
 //! the streams ([`stream`]), read ahead of the engine ([`read_ahead`]). Keys of
 //! joins come late, while the query runs ([`dynamic`]); which of them are waited
-//! for is decided over the whole plan ([`dynamic_plan`]).
+//! for is decided over the whole plan ([`dynamic_plan`]), and so is whether a file is
+//! read before a table that it is joined with ([`build_side`]).
 
 mod align;
+mod build_side;
 mod dynamic;
 mod dynamic_plan;
 mod exec;
@@ -17,6 +19,7 @@ mod snapshot;
 mod spec;
 mod stream;
 
+pub(crate) use build_side::ReadFilesFirst;
 pub(crate) use dynamic_plan::SettleLateFilters;
 pub use exec::BigQueryScanExec;
 pub(crate) use execution::Source;

@@ -13,7 +13,7 @@ use datafusion::physical_plan::ExecutionPlan;
 
 use super::insert::LeftOut;
 use super::merge;
-use super::metadata::{LiveTable, SchemaTerms};
+use super::metadata::{LiveTable, NewColumns, SchemaTerms};
 use super::provider::TableContext;
 use super::writing::{InsertTerms, why_not};
 use crate::cdc::{

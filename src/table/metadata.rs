@@ -132,16 +132,23 @@ impl LiveTable {
         ))
     }
 
-    /// That the columns which a statement declared are the table's.
+    /// That the columns which a statement declared are the table's, or become so.
     ///
     /// # Errors
     /// [`ErrorKind::Configuration`] naming the column with both types.
-    pub(crate) fn check_declared(&self, declared: &Schema) -> Result<()> {
+    pub(crate) fn check_declared(&self, declared: &Schema, new: NewColumns) -> Result<()> {
         for column in declared.fields() {
             let Some(live) = self.columns.field(column.name()) else {
+                let what_to_do = match new {
+                    NewColumns::Expected => continue,
+                    NewColumns::Missing => "the first INSERT adds it",
+                    NewColumns::Unwanted => {
+                        "leave the columns out to take the table's own, or set option \
+                         'sink.schema_update.allow_new_fields' to have an INSERT add it"
+                    }
+                };
                 return Err(Error::configuration(format!(
-                    "column '{}' is declared as {} and {} has no such column: leave the columns \
-                     out to take the table's own",
+                    "column '{}' is declared as {} and {} has no such column: {what_to_do}",
                     column.name(),
                     column.data_type(),
                     self.table
@@ -161,6 +168,27 @@ impl LiveTable {
             }
         }
         Ok(())
+    }
+}
+
+/// What is made of declared columns that the table lacks.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum NewColumns {
+    /// They are an error.
+    Unwanted,
+    /// An INSERT adds them.
+    Expected,
+    /// An INSERT would have added them, and there was none yet.
+    Missing,
+}
+
+impl NewColumns {
+    /// In a statement that declares or writes columns.
+    pub(crate) fn of(options: &Options) -> Self {
+        match options.sink.schema_update.allow_new_fields {
+            true => NewColumns::Expected,
+            false => NewColumns::Unwanted,
+        }
     }
 }
 
@@ -403,20 +431,21 @@ mod tests {
             ("place", place(DataType::Int32)),
         ] {
             let schema = declared(name, data_type);
-            assert!(live().check_declared(&schema).is_ok(), "{name}");
+            let agreed = live().check_declared(&schema, NewColumns::Unwanted);
+            assert!(agreed.is_ok(), "{name}");
         }
     }
 
     #[test]
     fn a_disagreement_names_both_types() {
         let error = live()
-            .check_declared(&declared("name", DataType::Int64))
+            .check_declared(&declared("name", DataType::Int64), NewColumns::Unwanted)
             .unwrap_err();
         for part in ["'name'", "Int64", "STRING", "p.d.t"] {
             assert!(error.message().contains(part), "{part}: {error}");
         }
         let error = live()
-            .check_declared(&declared("nope", DataType::Int64))
+            .check_declared(&declared("nope", DataType::Int64), NewColumns::Unwanted)
             .unwrap_err();
         assert!(error.message().contains("no such column"), "{error}");
         for (name, data_type) in [

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use async_trait::async_trait;
-use datafusion::arrow::datatypes::SchemaRef;
+use datafusion::arrow::datatypes::{FieldRef, SchemaRef};
 use datafusion::catalog::{Session, TableProvider};
 use datafusion::common::stats::Precision;
 use datafusion::common::{DFSchemaRef, Statistics, not_impl_err};
@@ -13,7 +13,7 @@ use datafusion::logical_expr::{Expr, TableProviderFilterPushDown, TableType};
 use datafusion::physical_plan::ExecutionPlan;
 
 use super::insert::LeftOut;
-use super::metadata::{LiveTable, Reading, SchemaTerms};
+use super::metadata::{LiveTable, NewColumns, Reading, SchemaTerms};
 use super::version::Version;
 use crate::client::Client;
 use crate::client::rest::model::{Table, TableKind};
@@ -27,7 +27,7 @@ use crate::query::{
 };
 use crate::scan::{BigQueryScanExec, Pushdown, ReadSpec, Snapshots, Source};
 use crate::sink::{BigQueryCommitExec, BigQueryWriteExec, new_columns};
-use crate::types::{TableRef, TableSchema, arrow};
+use crate::types::{Mode, TableRef, TableSchema, arrow};
 
 /// A BigQuery table.
 ///
@@ -71,9 +71,10 @@ pub(super) enum State {
         /// As it was said, to be read with other options.
         found: Arc<Table>,
     },
-    /// It does not exist; a statement declared columns for its creation.
+    /// It does not exist, or lacks columns; a statement declared those for an INSERT
+    /// to create.
     Declared {
-        /// As it will be when it was created.
+        /// As it will be then.
         schema: SchemaRef,
         columns: TableSchema,
     },
@@ -191,10 +192,18 @@ impl BigQueryTable {
     ) -> Result<Self> {
         match Self::live(context, table.clone(), defaults).await {
             Ok(provider) => {
-                if let State::Live { live, .. } = &provider.state {
-                    live.check_declared(&declared)?;
+                let State::Live { live, .. } = &provider.state else {
+                    return Ok(provider);
+                };
+                let options = Options::resolve_over(&context.options, defaults)?;
+                live.check_declared(&declared, NewColumns::of(&options))?;
+                let lacking = |column: &&FieldRef| live.columns.field(column.name()).is_none();
+                if !declared.fields().iter().any(|column| lacking(&column)) {
+                    return Ok(provider);
                 }
-                Ok(provider)
+                let state = widened(live, &declared, &options)
+                    .map_err(|error| error.with_context(format!("declaring table {table}")))?;
+                Ok(Self::with_state(context, table, state))
             }
             Err(error) if error.kind() == ErrorKind::NotFound && !declared.fields().is_empty() => {
                 let options = Options::resolve_over(&context.options, defaults)?;
@@ -298,7 +307,7 @@ impl BigQueryTable {
                     })?;
                 let terms = SchemaTerms::from(options);
                 let live = LiveTable::new(self.table.clone(), found, terms);
-                live.check_declared(declared)?;
+                live.check_declared(declared, NewColumns::Missing)?;
                 if !same_columns(&live.schema, declared) {
                     return Err(Error::new(
                         ErrorKind::FailedPrecondition,
@@ -343,6 +352,23 @@ fn check_reached(made_with: &RawOptions, now: &RawOptions) -> Result<()> {
              reach it: say it when the session is made, or call session::renew_catalog"
         ))),
     }
+}
+
+/// A table that an INSERT will have added the declared columns to which it lacks.
+fn widened(live: &LiveTable, declared: &SchemaRef, options: &Options) -> Result<State> {
+    let mut columns = live.columns.clone();
+    for mut column in new_columns(declared, &options.sink)?.fields {
+        if columns.field(&column.name).is_none() {
+            // The rows that are there have none of its values.
+            column.mode = match column.mode {
+                Mode::Repeated => Mode::Repeated,
+                Mode::Nullable | Mode::Required => Mode::Nullable,
+            };
+            columns.fields.push(column);
+        }
+    }
+    let schema = arrow::table_schema(&columns, options.scan.timestamp_precision);
+    Ok(State::Declared { schema, columns })
 }
 
 fn same_columns(live: &SchemaRef, declared: &SchemaRef) -> bool {

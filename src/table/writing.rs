@@ -8,7 +8,7 @@ use datafusion::logical_expr::dml::InsertOp;
 use datafusion::physical_plan::{ExecutionPlan, ExecutionPlanProperties};
 
 use super::exact_cast::Misfit;
-use super::metadata::{LiveTable, SchemaTerms};
+use super::metadata::{LiveTable, NewColumns, SchemaTerms};
 use super::provider::{BigQueryTable, State};
 use crate::error::{Error, ErrorKind, Result};
 use crate::options::{BigQueryOptions, FailurePolicy, RawOptions, SinkOptions, WriteEffect};
@@ -162,7 +162,7 @@ impl BigQueryTable {
                 Ok(found) => {
                     let terms = SchemaTerms::from(&options);
                     let live = LiveTable::new(self.table.clone(), found.clone(), terms);
-                    live.check_declared(schema)?;
+                    live.check_declared(schema, NewColumns::of(&options))?;
                     builder.build_for(Arc::new(found), rows)
                 }
                 Err(missing) if missing.kind() == ErrorKind::NotFound => {

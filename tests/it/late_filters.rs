@@ -22,7 +22,7 @@ use datafusion::prelude::{SessionConfig, SessionContext};
 use datafusion_bigquery::with_bigquery;
 use futures::{StreamExt, TryStreamExt};
 
-use crate::harness::{Server, metric, plan, run, scan_of, sent, text};
+use crate::harness::{Server, metric, plan, rows, run, scan_of, sent, text};
 
 /// Joins whose build sides are shared by all partitions.
 fn shared(partitions: usize) -> SessionConfig {
@@ -98,6 +98,54 @@ async fn semi_joins_restrict() {
         assert!(after(&plan).contains("Semi"), "{}", after(&plan));
         assert_eq!(run(&context, &plan).await, OF_TWO_CARRIERS);
         assert_eq!(metric(&plan, "received_rows"), OF_TWO_CARRIERS + 2);
+    }
+}
+
+/// Of a CSV file DataFusion knows no rows, wherever the statement names it.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_small_file_restricts_a_table_on_either_side() {
+    let server = Server::with_flights(1 << 20).await;
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("two.csv");
+    std::fs::write(&file, "carrier,name\nAA,American\nVX,Virgin America\n").unwrap();
+    let declared = format!(
+        "CREATE EXTERNAL TABLE two STORED AS CSV LOCATION '{}' OPTIONS ('format.has_header' 'true')",
+        file.display()
+    );
+    for config in [shared(4), partitioned(4)] {
+        let context = server.session_with(config);
+        rows(&context, &declared).await;
+        for (sql, expected) in [
+            (
+                "SELECT f.distance, t.name FROM bq.nycflights13.flights f JOIN two t ON t.carrier = \
+                 f.carrier",
+                OF_TWO_CARRIERS,
+            ),
+            (
+                "SELECT f.distance, t.name FROM two t JOIN bq.nycflights13.flights f ON t.carrier = \
+                 f.carrier",
+                OF_TWO_CARRIERS,
+            ),
+            (
+                "SELECT distance FROM bq.nycflights13.flights WHERE carrier IN (SELECT carrier FROM \
+                 two)",
+                OF_TWO_CARRIERS,
+            ),
+            (
+                "SELECT t.name, f.distance FROM bq.nycflights13.flights f RIGHT JOIN two t ON \
+                 t.carrier = f.carrier",
+                OF_TWO_CARRIERS,
+            ),
+        ] {
+            let plan = plan(&context, sql).await;
+            assert_eq!(run(&context, &plan).await, expected, "{sql}");
+            assert_eq!(metric(&plan, "received_rows"), OF_TWO_CARRIERS, "{sql}");
+        }
+        // A table that is smaller than the file is read first where it stands first.
+        let sql = "SELECT count(*) FROM bq.nycflights13.airlines a JOIN two t ON t.carrier = \
+                   a.carrier";
+        let answer = text(&context, sql).await;
+        assert!(answer.contains("| 2        |"), "{answer}");
     }
 }
 

@@ -10,7 +10,7 @@ use datafusion_bigquery::options::{SchemaUpdateOptions, SinkOptions};
 use datafusion_bigquery::sink::BigQuerySink;
 use serde_json::Value;
 
-use crate::harness::{PROJECT, Server, error, text};
+use crate::harness::{PROJECT, Server, error, rows, text};
 
 async fn server() -> Server {
     let server = Server::start(1 << 20).await;
@@ -226,4 +226,44 @@ async fn insert_explains_what_it_will_change() {
         error.to_string().contains("'id': it is REQUIRED"),
         "{error}"
     );
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_declared_column_that_the_table_lacks_is_added_by_the_first_insert() {
+    let server = server().await;
+    let context = server.session(1);
+    let declare = |more: &str| {
+        format!(
+            "CREATE EXTERNAL TABLE t (id BIGINT, placed DATE) STORED AS BIGQUERY \
+             LOCATION 'demo.d.t'{more}"
+        )
+    };
+    let refused = error(&context, &declare("")).await.to_string();
+    for part in [
+        "'placed'",
+        "demo.d.t",
+        "sink.schema_update.allow_new_fields",
+    ] {
+        assert!(refused.contains(part), "{part}: {refused}");
+    }
+    let allowed = " OPTIONS ('sink.schema_update.allow_new_fields' 'true')";
+    rows(&context, &declare(allowed)).await;
+    let early = error(&context, "SELECT placed FROM t").await.to_string();
+    assert!(early.contains("'placed'"), "{early}");
+    assert!(early.contains("the first INSERT adds it"), "{early}");
+    assert_eq!(fields(&server).await.as_array().unwrap().len(), 3);
+
+    rows(&context, "INSERT INTO t (id) VALUES (1)").await;
+    assert_eq!(fields(&server).await.as_array().unwrap().len(), 3);
+    rows(
+        &context,
+        "INSERT INTO t (placed, id) VALUES (DATE '2024-02-29', 2)",
+    )
+    .await;
+    let fields = fields(&server).await;
+    assert_eq!(fields[3]["name"], "placed");
+    assert_eq!(fields[3]["type"], "DATE");
+    let found = text(&context, "SELECT id, placed FROM t ORDER BY id").await;
+    assert!(found.contains("| 1  |            |"), "{found}");
+    assert!(found.contains("| 2  | 2024-02-29 |"), "{found}");
 }

@@ -186,3 +186,66 @@ async fn a18_like_reaches_the_server() {
     assert_eq!(table.ids("starts_with(x, '50%_')").await, [2]);
     assert!(table.asked("starts_with(x, '50%_')").await.contains("LIKE"));
 }
+
+/// Beyond what nanoseconds reach, finer than nothing, and beside floats.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_literal_keeps_its_value_beside_any_type() {
+    for (column, values, predicates) in [
+        (
+            "BIGNUMERIC",
+            ["2.5", "2.49999999999999984927291592900794646528", "-0.1"],
+            [
+                ("x = 2.5", [0].as_slice()),
+                ("x IN (2.5, -0.1)", &[0, 2]),
+                ("x BETWEEN -0.1 AND 2.4999", &[2]),
+                ("x < 2.5", &[1, 2]),
+            ],
+        ),
+        (
+            "TIMESTAMP",
+            [
+                "9999-12-31T23:59:59.999999Z",
+                "0001-01-01T00:00:00Z",
+                "2024-01-01T00:00:00Z",
+            ],
+            [
+                ("x >= '9999-12-31'", &[0]),
+                ("x = TIMESTAMP '0001-01-01 00:00:00'", &[1]),
+                ("x BETWEEN '1500-01-01' AND '9999-12-31'", &[2]),
+                (
+                    "x IN (TIMESTAMPTZ '9999-12-31 21:59:59.999999-02:00')",
+                    &[0],
+                ),
+            ],
+        ),
+        (
+            "DATETIME",
+            [
+                "9999-12-31T23:59:59.999999",
+                "0001-01-01T00:00:00",
+                "2024-01-01T00:00:00",
+            ],
+            [
+                ("x >= '9999-12-31'", &[0]),
+                ("x < TIMESTAMP '1600-01-01 00:00:00.000'", &[1]),
+                ("x BETWEEN '1500-01-01' AND '9999-12-31'", &[2]),
+                ("x <> '0001-01-01 00:00:00.0000000'", &[0, 2]),
+            ],
+        ),
+        (
+            "TIME",
+            ["12:34:56.789", "00:00:00", "23:59:59.999999"],
+            [
+                ("x = TIME '12:34:56.789'", &[0]),
+                ("x < TIME '12:00:00'", &[1]),
+                ("x IN (TIME '00:00:00', TIME '23:59:59.999999')", &[1, 2]),
+                ("x BETWEEN '00:00:01' AND TIME '23:59:59'", &[0]),
+            ],
+        ),
+    ] {
+        let table = Table::of(column, &values).await;
+        for (predicate, ids) in predicates {
+            assert_eq!(table.ids(predicate).await, ids, "{column}: {predicate}");
+        }
+    }
+}
