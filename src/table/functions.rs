@@ -2,7 +2,7 @@
 //!
 //! ```sql
 //! SELECT * FROM bigquery_query('SELECT …', parameters => [5, 'x'], location => 'EU')
-//! SELECT * FROM bigquery_scan('project.dataset.table', snapshot_time => now() - INTERVAL '1 h')
+//! SELECT * FROM bigquery_scan('project.dataset.table', snapshot_time => now() - INTERVAL '1' HOUR)
 //! ```
 //!
 //! Arguments after the first are named: `parameters`, or an option by its name

@@ -103,7 +103,7 @@ pub(crate) fn instant(
             ErrorKind::InvalidArgument,
             format!(
                 "{expression} is not an instant: write one such as TIMESTAMP \
-                 '2024-05-01T12:00:00Z' or now() - INTERVAL '1 hour'"
+                 '2024-05-01T12:00:00Z' or now() - INTERVAL '1' HOUR"
             ),
         )
     };

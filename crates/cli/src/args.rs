@@ -15,12 +15,12 @@ use datafusion_cli::print_options::MaxRows;
 pub struct Args {
     /// Start an embedded BigQuery with the nycflights13 tables in it and query that:
     /// bq.nycflights13.flights, .planes, .airports, .airlines, .weather.
-    #[arg(long, conflicts_with_all = ["local", "project", "rest_endpoint", "grpc_endpoint"])]
+    #[arg(long, conflicts_with_all = ["local", "project", "rest_endpoint", "grpc_endpoint", "storage_endpoint"])]
     pub demo: bool,
 
     /// Start an embedded BigQuery and query that, instead of Google's. Its tables are
     /// kept in DIR; without one they are gone when dfbq ends.
-    #[arg(long, value_name = "DIR", num_args = 0..=1, conflicts_with_all = ["rest_endpoint", "grpc_endpoint"])]
+    #[arg(long, value_name = "DIR", num_args = 0..=1, conflicts_with_all = ["rest_endpoint", "grpc_endpoint", "storage_endpoint"])]
     pub local: Option<Option<PathBuf>>,
 
     /// Project whose datasets are the catalog `bq`. Taken from GOOGLE_CLOUD_PROJECT
@@ -43,6 +43,10 @@ pub struct Args {
     /// gRPC (Storage API) endpoint of a local server.
     #[arg(long, value_name = "URL")]
     pub grpc_endpoint: Option<String>,
+
+    /// Cloud Storage endpoint of a local server, where files for load jobs are staged.
+    #[arg(long, value_name = "URL")]
+    pub storage_endpoint: Option<String>,
 
     /// Set a BigQuery option for the session, as SET bigquery.NAME = VALUE does: -o
     /// credentials=key_file. May be repeated.

@@ -14,12 +14,14 @@
 //! | [`piped`] | reading statements from standard input |
 //! | [`progress`] | the line that says how far a long statement has read or written |
 //! | [`report`] | errors as one line |
+//! | `hints` | what to do about errors of DataFusion |
 //! | [`unset`] | the catalog `bq` without a project |
 
 pub mod args;
 pub mod definitions;
 pub mod demo;
 pub mod files;
+mod hints;
 pub mod piped;
 pub mod progress;
 pub mod repl;

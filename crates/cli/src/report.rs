@@ -7,6 +7,8 @@ use datafusion::common::{Column, SchemaError};
 use datafusion::error::DataFusionError;
 use datafusion::sql::sqlparser::parser::ParserError;
 
+use crate::hints::with_hint;
+
 /// Prints `Error: ` and what failed on standard error.
 pub fn print_error(error: &dyn fmt::Display) {
     print_note(&format!("Error: {error}"));
@@ -36,8 +38,13 @@ fn printable(line: &str) -> String {
 }
 
 /// What `error` says, on one line: the words of its cause, behind the contexts
-/// it passed through, without the names of Rust types around them.
+/// it passed through, without the names of Rust types around them; and what to do
+/// about it, where DataFusion does not say.
 pub fn one_line(error: &DataFusionError) -> String {
+    with_hint(words(error))
+}
+
+fn words(error: &DataFusionError) -> String {
     let mut parts: Vec<String> = Vec::new();
     for part in parts_of(error) {
         let part = part.split_whitespace().collect::<Vec<_>>().join(" ");
@@ -59,7 +66,7 @@ fn parts_of(error: &DataFusionError) -> Vec<String> {
         DataFusionError::Diagnostic(_, inner) => parts_of(inner),
         DataFusionError::Shared(inner) => parts_of(inner),
         DataFusionError::Collection(errors) => {
-            let lines: Vec<String> = errors.iter().map(one_line).collect();
+            let lines: Vec<String> = errors.iter().map(words).collect();
             vec![lines.join("; ")]
         }
         DataFusionError::SQL(inner, _) => vec![format!("cannot parse the SQL: {}", parser(inner))],

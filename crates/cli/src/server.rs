@@ -120,6 +120,7 @@ fn given(args: &Args, environment: impl Fn(&str) -> Option<String>) -> Result<Ra
         ),
         ("rest_endpoint", rest.map(|(rest, _)| rest)),
         ("grpc_endpoint", args.grpc_endpoint.clone()),
+        ("storage_endpoint", args.storage_endpoint.clone()),
     ];
     RawOptions::from_pairs(
         said.into_iter()
