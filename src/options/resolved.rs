@@ -299,14 +299,16 @@ fn check_pairs(raw: &RawOptions) -> Result<()> {
         return Err(pair(
             &SCAN_SNAPSHOT_TIME,
             &SCAN_QUERY,
-            "write FOR SYSTEM_TIME AS OF inside the query",
+            "leave the first one out (or RESET it, if the session says it) and write FOR SYSTEM_TIME \
+             AS OF inside the query",
         ));
     }
     if said(&SCAN_QUERY) && said(&SCAN_SAMPLE_PERCENTAGE) {
         return Err(pair(
             &SCAN_SAMPLE_PERCENTAGE,
             &SCAN_QUERY,
-            "write TABLESAMPLE inside the query",
+            "leave the first one out (or RESET it, if the session says it) and write TABLESAMPLE \
+             inside the query",
         ));
     }
     if let Some(window) = duration(raw, &SCAN_REUSE_QUERY_RESULT_WITHIN) {

@@ -15,6 +15,9 @@ pub const PROJECT: &str = "demo";
 /// Dataset of the demo's tables.
 pub const DATASET: &str = "nycflights13";
 
+/// Bucket of the demo, for files of load jobs.
+pub const BUCKET: &str = "staging";
+
 /// A table of the demo and the Parquet file it is loaded from.
 #[derive(Debug, Clone, Copy)]
 pub struct DemoTable {
@@ -71,6 +74,21 @@ pub async fn load(rest_endpoint: &str, project: &str) -> Result<(), LoadError> {
     Ok(())
 }
 
+/// Creates bucket [`BUCKET`] at the Cloud Storage whose endpoint is
+/// `storage_endpoint`, unless it is there.
+///
+/// # Errors
+/// The server cannot be reached or refuses the request.
+pub async fn make_bucket(storage_endpoint: &str, project: &str) -> Result<(), LoadError> {
+    let client = Client {
+        http: reqwest::Client::new(),
+        base: storage_endpoint.trim_end_matches('/').to_string(),
+        project: project.to_string(),
+    };
+    let url = format!("{}/storage/v1/b?project={project}", client.base);
+    client.create(url, json!({"name": BUCKET})).await
+}
+
 struct Client {
     http: reqwest::Client,
     base: String,
@@ -84,12 +102,17 @@ impl Client {
             self.base, self.project
         );
         let body = json!({"datasetReference": {"projectId": self.project, "datasetId": DATASET}});
-        let answer = self
+        self.create(url, body).await
+    }
+
+    /// Makes what `body` says, unless it is there.
+    async fn create(&self, url: String, body: Value) -> Result<(), LoadError> {
+        let request = self
             .http
             .post(url)
             .header("content-type", "application/json")
             .body(body.to_string());
-        match self.send(answer).await {
+        match self.send(request).await {
             Err(Failure::Status(409, _)) => Ok(()),
             other => other.map(drop).map_err(|failure| failure.into_error()),
         }

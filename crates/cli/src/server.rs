@@ -48,6 +48,9 @@ pub async fn embedded(args: &Args) -> Result<Option<LocalBigQuery>, String> {
         demo::load(&server.rest_endpoint(), &project)
             .await
             .map_err(|error| error.to_string())?;
+        demo::make_bucket(&server.storage_endpoint(), &project)
+            .await
+            .map_err(|error| error.to_string())?;
     }
     Ok(Some(server))
 }
