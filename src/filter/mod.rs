@@ -15,12 +15,14 @@
 //! | [`translate`] | AND, OR and NOT |
 //! | [`user`] | what the user wrote, so that it can stand next to ours |
 //! | [`restriction`] | the text with its size limit |
+//! | [`mention`] | whether a text names a column |
 
 pub(crate) mod axis;
 pub(crate) mod condition;
 mod functions;
 pub(crate) mod literal;
 mod logical;
+pub(crate) mod mention;
 mod physical;
 pub(crate) mod predicate;
 pub(crate) mod print;

@@ -4,6 +4,7 @@ use datafusion::arrow::datatypes::{DataType, Field as ArrowField, Schema, Schema
 
 use crate::client::rest::model::{Partitioning, Table, TableKind};
 use crate::error::{Error, ErrorKind, Result};
+use crate::filter::mention::mentions;
 use crate::options::{Options, TimestampPrecision, registry};
 use crate::types::{Field, FieldType, Mode, TableRef, TableSchema, TimestampDigits, arrow};
 
@@ -108,9 +109,7 @@ impl LiveTable {
             return Ok(());
         };
         let by_ingestion = column == PARTITION_TIME;
-        let said = restriction.to_lowercase();
-        if said.contains(&column.to_lowercase())
-            || (by_ingestion && said.contains(&PARTITION_DATE.to_lowercase()))
+        if mentions(restriction, column) || (by_ingestion && mentions(restriction, PARTITION_DATE))
         {
             return Ok(());
         }

@@ -12,7 +12,8 @@ use datafusion_bigquery::error::{Error, ErrorKind};
 use datafusion_bigquery::options::Compression;
 use datafusion_bigquery::types::TableRef;
 use futures::StreamExt;
-use googleapis_storage::google::cloud::bigquery::storage::v1::ReadRowsResponse;
+use googleapis_storage::google::cloud::bigquery::storage::v1::stream_stats::Progress;
+use googleapis_storage::google::cloud::bigquery::storage::v1::{ReadRowsResponse, StreamStats};
 use tonic::Code;
 
 use super::fake_read::{Act, FakeRead, STREAM, client_at, rows, session, throttled};
@@ -67,6 +68,20 @@ async fn read(server: &FakeRead) -> (Vec<i64>, Option<Error>) {
     read_with(&server.client(), 0, options()).await
 }
 
+/// A response that says how far the stream is with it.
+fn reaching(share: f64, response: ReadRowsResponse) -> ReadRowsResponse {
+    let progress = Progress {
+        at_response_start: 0.0,
+        at_response_end: share,
+    };
+    ReadRowsResponse {
+        stats: Some(StreamStats {
+            progress: Some(progress),
+        }),
+        ..response
+    }
+}
+
 fn numbers(end: i64) -> Vec<i64> {
     (0..end).collect()
 }
@@ -104,6 +119,8 @@ async fn calls_are_routed_by_what_they_are_about() {
         [
             "read_session.table=projects/p/datasets/d/tables/t".to_string(),
             format!("read_stream={STREAM}"),
+            // An answer without rows is asked for again.
+            format!("read_stream={STREAM}"),
         ]
     );
 }
@@ -113,6 +130,40 @@ async fn a_stream_without_responses_is_empty() {
     let server = FakeRead::start(|_, _| vec![]).await;
     let (got, error) = read(&server).await;
     assert!(got.is_empty() && error.is_none(), "{error:?}");
+    assert_eq!(server.offsets(), [0, 0]);
+}
+
+/// Nothing but the progress that it told says that a call was cut off.
+#[tokio::test]
+async fn a_call_that_ends_well_before_the_end_is_gone_on_with() {
+    let server = FakeRead::start(|call, request| match call {
+        0 => vec![],
+        1 => vec![Act::Send(reaching(0.25, rows(0..2)))],
+        2 => vec![
+            Act::Send(reaching(0.5, rows(2..4))),
+            Act::Send(reaching(0.75, rows(4..6))),
+        ],
+        _ => vec![Act::Send(reaching(1.0, rows(request.offset..8)))],
+    })
+    .await;
+    let (got, error) = read(&server).await;
+    assert!(error.is_none(), "{error:?}");
+    assert_eq!(got, numbers(8));
+    assert_eq!(server.offsets(), [0, 0, 2, 6]);
+}
+
+/// A server may never say that it is at the end: then nothing comes after it.
+#[tokio::test]
+async fn progress_that_stays_below_the_whole_is_asked_about_once() {
+    let server = FakeRead::start(|call, _| match call {
+        0 => vec![Act::Send(reaching(0.9, rows(0..3)))],
+        _ => vec![],
+    })
+    .await;
+    let (got, error) = read(&server).await;
+    assert!(error.is_none(), "{error:?}");
+    assert_eq!(got, numbers(3));
+    assert_eq!(server.offsets(), [0, 3]);
 }
 
 #[tokio::test]

@@ -2,6 +2,7 @@
 
 use std::io::IsTerminal;
 use std::process::ExitCode;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use bigquery_local::LocalBigQuery;
@@ -22,14 +23,40 @@ use tracing_subscriber::layer::SubscriberExt;
 use tracing_subscriber::util::SubscriberInitExt;
 use tracing_subscriber::{EnvFilter, Layer};
 
-#[tokio::main]
-async fn main() -> ExitCode {
+/// DataFusion takes statements apart by functions that call themselves, and a chain of
+/// 20,000 ORs, as tools write it, goes as deep. Memory is taken as the stack grows.
+const STACK_BYTES: usize = 512 << 20;
+
+fn main() -> ExitCode {
     let args = Args::parse();
+    let begin = || {
+        tokio::runtime::Builder::new_multi_thread()
+            .enable_all()
+            .thread_stack_size(STACK_BYTES)
+            .build()
+            .map(|runtime| runtime.block_on(run_to_end(args)))
+    };
+    let main = std::thread::Builder::new()
+        .stack_size(STACK_BYTES)
+        .spawn(begin);
+    match main.map(std::thread::JoinHandle::join) {
+        Ok(Ok(Ok(code))) => code,
+        Ok(Ok(Err(error))) | Err(error) => {
+            print_error(&format!("cannot start a thread: {error}"));
+            ExitCode::FAILURE
+        }
+        // The panic has been printed.
+        Ok(Err(_)) => ExitCode::FAILURE,
+    }
+}
+
+async fn run_to_end(args: Args) -> ExitCode {
     log_to_stderr();
     let outcome = tokio::select! {
         outcome = run(&args) => outcome,
         () = interrupted(&args) => Err(Stopped::Interrupted),
     };
+    ENDING.store(true, Ordering::Relaxed);
     // Statements that were stopped cancel their jobs.
     finish_background_work(LAST_WORDS).await;
     match outcome {
@@ -46,6 +73,12 @@ async fn main() -> ExitCode {
 /// How long the end of the program waits for jobs to be cancelled.
 const LAST_WORDS: Duration = Duration::from_secs(5);
 
+/// How long a statement may go on that does not see that it was stopped.
+const PATIENCE: Duration = Duration::from_millis(500);
+
+/// The program is about to end by itself.
+static ENDING: AtomicBool = AtomicBool::new(false);
+
 /// Waits for Ctrl-C. At the prompt it stops a statement, which is the prompt's own
 /// business, and not the program.
 async fn interrupted(args: &Args) {
@@ -55,7 +88,12 @@ async fn interrupted(args: &Args) {
     // A statement that is being planned may hold the thread that waits here.
     tokio::spawn(async {
         if tokio::signal::ctrl_c().await.is_ok() {
-            tokio::time::sleep(LAST_WORDS * 2).await;
+            tokio::time::sleep(PATIENCE).await;
+            if ENDING.load(Ordering::Relaxed) {
+                tokio::time::sleep(LAST_WORDS * 2).await;
+            } else {
+                finish_background_work(PATIENCE).await;
+            }
             std::process::exit(130);
         }
     });

@@ -19,18 +19,19 @@ use datafusion::arrow::error::ArrowError;
 use datafusion::arrow::record_batch::RecordBatch;
 use datafusion::common::instant::Instant;
 use datafusion::common::plan_datafusion_err;
-use datafusion::config::Dialect;
+use datafusion::config::{ConfigExtension, Dialect};
 use datafusion::error::{DataFusionError, Result};
 use datafusion::execution::memory_pool::MemoryConsumer;
 use datafusion::prelude::SessionContext;
-use datafusion::sql::parser::{DFParser, Statement};
-use datafusion::sql::sqlparser::ast::Statement as SqlStatement;
+use datafusion::sql::parser::{DFParser, ResetStatement, Statement};
+use datafusion::sql::sqlparser::ast::{ObjectName, ObjectNamePart, Statement as SqlStatement};
 use datafusion::sql::sqlparser::dialect::{Dialect as SqlDialect, dialect_from_str};
 use datafusion_cli::command::{Command, OutputFormat};
 use datafusion_cli::exec::exec_from_commands;
 use datafusion_cli::print_format::PrintFormat;
 use datafusion_cli::print_options::{MaxRows, PrintOptions};
 
+use datafusion_bigquery::BigQueryOptions;
 use datafusion_bigquery::session::renew_catalog;
 use futures::StreamExt;
 
@@ -227,8 +228,16 @@ impl Shell {
             Some(statement) if is_query(&statement) && self.prints_for_machines() => {
                 self.print_query(statement).await
             }
-            _ => exec_from_commands(&self.context, vec![sql.to_string()], &self.printing()).await,
+            // DataFusion resets its own options only.
+            Some(Statement::Reset(ResetStatement::Variable(name))) if is_bigquery_option(&name) => {
+                self.exec(format!("SET {name} = ''")).await
+            }
+            _ => self.exec(sql.to_string()).await,
         }
+    }
+
+    async fn exec(&self, sql: String) -> Result<()> {
+        exec_from_commands(&self.context, vec![sql], &self.printing()).await
     }
 
     fn prints_for_machines(&self) -> bool {
@@ -376,6 +385,11 @@ fn is_set(statement: &Statement) -> bool {
         Statement::Reset(_) => true,
         _ => false,
     }
+}
+
+fn is_bigquery_option(name: &ObjectName) -> bool {
+    let first = name.0.first().and_then(ObjectNamePart::as_ident);
+    first.is_some_and(|first| first.value.eq_ignore_ascii_case(BigQueryOptions::PREFIX))
 }
 
 fn is_query(statement: &Statement) -> bool {

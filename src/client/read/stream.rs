@@ -141,6 +141,7 @@ pub(crate) fn open(
         call: None,
         ready: VecDeque::new(),
         calls: 0,
+        ended_at: None,
         options,
     };
     stream::try_unfold(reader, |mut reader| async move {
@@ -166,12 +167,43 @@ struct Reader {
     call: Option<Call>,
     ready: VecDeque<StreamBatch>,
     calls: u64,
+    /// Where a call ended well of which it is not known that it came to the stream's
+    /// end.
+    ended_at: Option<u64>,
 }
 
 /// A call under way, and the room on a connection that it takes.
 struct Call {
     responses: Streaming<ReadRowsResponse>,
+    reached: Reached,
     _lease: Lease,
+}
+
+/// How far a call has come.
+#[derive(Debug, Clone, Copy, PartialEq)]
+enum Reached {
+    /// It has not answered yet.
+    Nothing,
+    /// It answers and does not say how far it is.
+    Unsaid,
+    /// This share of the stream, from 0 to 1.
+    Share(f64),
+}
+
+impl Reached {
+    fn of(response: &ReadRowsResponse) -> Self {
+        let said = response.stats.and_then(|stats| stats.progress);
+        said.map_or(Reached::Unsaid, |said| Reached::Share(said.at_response_end))
+    }
+
+    /// Whether a call that ends here, and well, has come to the stream's end.
+    fn is_end(self) -> bool {
+        match self {
+            Reached::Nothing => false,
+            Reached::Unsaid => true,
+            Reached::Share(share) => share >= 1.0,
+        }
+    }
 }
 
 impl Reader {
@@ -183,8 +215,19 @@ impl Reader {
             match self.receive().await {
                 Ok(Some(response)) => self.accept(response)?,
                 Ok(None) => {
-                    self.call = None;
-                    return Ok(None);
+                    let reached = self.call.take().map_or(Reached::Nothing, |c| c.reached);
+                    if reached.is_end() || self.ended_at == Some(self.position) {
+                        return Ok(None);
+                    }
+                    // A call that is cut off in between may look like one that came to
+                    // the end. From the end on, another one brings nothing.
+                    tracing::debug!(
+                        stream = self.name,
+                        offset = self.position,
+                        ?reached,
+                        "a call ended before its stream, as far as it said"
+                    );
+                    self.ended_at = Some(self.position);
                 }
                 Err(error) => {
                     self.call = None;
@@ -206,10 +249,11 @@ impl Reader {
                     self.call.insert(call)
                 }
             };
-            call.responses
-                .message()
-                .await
-                .map_err(|status| status::error(status, self.connections.endpoint()))
+            let response = call.responses.message().await;
+            if let Ok(Some(response)) = &response {
+                call.reached = Reached::of(response);
+            }
+            response.map_err(|status| status::error(status, self.connections.endpoint()))
         })
         .await;
         ReadCounters::add_time(&self.options.counters.wait_nanos, started);
@@ -248,6 +292,7 @@ impl Reader {
             .map_err(|status| status::error(status, self.connections.endpoint()))?;
         Ok(Call {
             responses,
+            reached: Reached::Nothing,
             _lease: lease,
         })
     }

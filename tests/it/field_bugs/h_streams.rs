@@ -274,6 +274,19 @@ async fn h13_a_stream_is_one_call() {
     assert_eq!(server.acted(calls), streams);
 }
 
+#[tokio::test(flavor = "multi_thread")]
+async fn a_call_cut_off_as_if_it_were_whole_is_gone_on_with() {
+    let server = server(200_000).await;
+    let context = server.session(4);
+    for messages in 0..3 {
+        let ending = Ending::Ok;
+        let rule = Rule::once("ReadRows", Action::Truncate { messages, ending });
+        let rule = server.fault(rule);
+        check_all(&context).await;
+        assert_eq!(server.acted(rule), 1, "{messages}");
+    }
+}
+
 /// One stream: while the engine is busy with its first rows, the next are
 /// received and decoded.
 #[tokio::test(flavor = "multi_thread")]

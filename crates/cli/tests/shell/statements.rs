@@ -276,3 +276,50 @@ fn statements_are_not_in_the_log() {
     assert!(!run.stderr.contains("of-secrets"), "{}", run.stderr);
     assert!(!run.stdout.contains("of-secrets"), "{}", run.stdout);
 }
+
+/// As tools write them. DataFusion takes them apart by functions that call themselves.
+#[test]
+fn long_chains_of_conditions_do_not_end_the_shell() {
+    for (operator, comparison, count) in [("or", "=", "1"), ("and", "<>", "0")] {
+        let conditions: Vec<String> = (1..=5_000)
+            .map(|number| format!("id {comparison} {number}"))
+            .collect();
+        let sql = format!(
+            "select count(*) as n from (select 1 as id) where {};\nselect 2 as next;",
+            conditions.join(&format!(" {operator} "))
+        );
+        let printed = dfbq(&CSV).input(&sql).run().ok();
+        assert_eq!(printed, format!("n\n{count}\nnext\n2\n"));
+    }
+}
+
+#[test]
+fn an_option_of_bigquery_is_reset() {
+    let printed = dfbq(&CSV)
+        .input(
+            "SET bigquery.scan.snapshot_time = '2020-01-01T00:00:00Z';\n\
+             RESET bigquery.scan.snapshot_time;\n\
+             SHOW bigquery.scan.snapshot_time;",
+        )
+        .run()
+        .ok();
+    assert_eq!(printed, "name,value\nbigquery.scan.snapshot_time,\n");
+}
+
+#[test]
+fn errors_of_datafusion_say_what_to_do() {
+    for (sql, hint) in [
+        ("SELECT * FROM shop.orders", "bq.<dataset>.<table>"),
+        (
+            "SELECT * FROM t FOR SYSTEM_TIME AS OF '2024-01-01'",
+            "--dialect bigquery",
+        ),
+        (
+            "CREATE EXTERNAL TABLE t STORED AS BIGQUERRY LOCATION 'a.b.c'",
+            "BIGQUERY, PARQUET",
+        ),
+    ] {
+        let error = dfbq(&["-c", sql]).run().error();
+        assert!(error.contains(hint), "{sql}: {error}");
+    }
+}

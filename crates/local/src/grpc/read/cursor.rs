@@ -120,18 +120,26 @@ impl Cursor {
 
     /// The next message's rows, or `None` at the end.
     pub(super) fn next(&mut self) -> Result<Option<Chunk>, Status> {
+        let mut ended = false;
         while self.pending_bytes < MESSAGE_BYTES {
             match self.step()? {
                 Some(found) => self.push(found),
-                None => break,
+                None => {
+                    ended = true;
+                    break;
+                }
             }
         }
-        let Some(chunk) = self.take()? else {
+        let Some(mut chunk) = self.take()? else {
             if self.skip > 0 {
                 return Err(beyond(self.offset));
             }
             return Ok(None);
         };
+        // Rows after the last that passed were looked at too.
+        if ended && self.pending.is_empty() {
+            chunk.end = 1.0;
+        }
         Ok(Some(chunk))
     }
 
