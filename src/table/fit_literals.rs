@@ -20,7 +20,7 @@ use datafusion::common::{DFSchema, Result, ScalarValue};
 use datafusion::config::ConfigOptions;
 use datafusion::logical_expr::expr_rewriter::NamePreserver;
 use datafusion::logical_expr::utils::merge_schema;
-use datafusion::logical_expr::{Expr, ExprSchemable, LogicalPlan, cast, lit};
+use datafusion::logical_expr::{Expr, ExprSchemable, LogicalPlan, Operator, cast, lit};
 use datafusion::optimizer::AnalyzerRule;
 
 /// Fractional digits of BigQuery's BIGNUMERIC, as Arrow has it.
@@ -61,7 +61,7 @@ impl AnalyzerRule for FitLiterals {
 /// A comparison with its literals fitted; what else it may be, as it is.
 fn fit(expression: Expr, schema: &DFSchema) -> Transformed<Expr> {
     match expression {
-        Expr::BinaryExpr(mut comparison) if comparison.op.is_comparison_operator() => {
+        Expr::BinaryExpr(mut comparison) if compares(comparison.op) => {
             let left = fitted(&comparison.left, &comparison.right, schema);
             let right = fitted(&comparison.right, &comparison.left, schema);
             let changed =
@@ -84,6 +84,20 @@ fn fit(expression: Expr, schema: &DFSchema) -> Transformed<Expr> {
         }
         other => Transformed::no(other),
     }
+}
+
+fn compares(operator: Operator) -> bool {
+    matches!(
+        operator,
+        Operator::Eq
+            | Operator::NotEq
+            | Operator::Lt
+            | Operator::LtEq
+            | Operator::Gt
+            | Operator::GtEq
+            | Operator::IsDistinctFrom
+            | Operator::IsNotDistinctFrom
+    )
 }
 
 fn replace(place: &mut Expr, fitted: Option<Expr>) -> bool {
