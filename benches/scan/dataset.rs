@@ -8,8 +8,9 @@ use serde_json::Value;
 
 use crate::Outcome;
 
-/// Makes dataset `tpch` of project `local`.
-pub(crate) async fn create(http: &reqwest::Client, rest: &str) -> Outcome<()> {
+/// Makes dataset `tpch` of project `local` and loads `files` into its table `table`.
+pub(crate) async fn load(rest: &str, table: &str, files: &[PathBuf]) -> Outcome<()> {
+    let http = reqwest::Client::new();
     let answer = http
         .post(format!("{rest}/bigquery/v2/projects/local/datasets"))
         .header("content-type", "application/json")
@@ -20,13 +21,6 @@ pub(crate) async fn create(http: &reqwest::Client, rest: &str) -> Outcome<()> {
     if answer.status() != 409 {
         answer.error_for_status()?;
     }
-    Ok(())
-}
-
-/// Loads `files` into table `table` of dataset `tpch`.
-pub(crate) async fn load(rest: &str, table: &str, files: &[PathBuf]) -> Outcome<()> {
-    let http = reqwest::Client::new();
-    create(&http, rest).await?;
     for (number, file) in files.iter().enumerate() {
         let job = format!("load_{table}_{number}");
         let configuration = format!(

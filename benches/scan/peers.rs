@@ -17,7 +17,6 @@ pub(crate) struct Peers {
 
 /// A program of another library and how to start it.
 pub(crate) struct Peer {
-    pub(crate) name: &'static str,
     program: PathBuf,
     script: Option<PathBuf>,
 }
@@ -32,18 +31,16 @@ impl Peer {
 
 impl Peers {
     /// The program `name`, which was built from this crate's sources.
-    pub(crate) fn binary(&self, shown: &'static str, name: &str) -> Peer {
+    pub(crate) fn binary(&self, name: &str) -> Peer {
         Peer {
-            name: shown,
             program: self.binaries.join(name),
             script: None,
         }
     }
 
     /// The script `name`, run by Python.
-    pub(crate) fn script(&self, shown: &'static str, name: &str) -> Peer {
+    pub(crate) fn script(&self, name: &str) -> Peer {
         Peer {
-            name: shown,
             program: self.python.clone(),
             script: Some(self.scripts.join(name)),
         }

@@ -18,10 +18,10 @@ const ROUNDS: usize = 2;
 pub(crate) async fn run() -> Outcome<()> {
     let scale: f64 = env::var("SCAN_SCALE").map_or(Ok(1.0), |said| said.parse())?;
     let small = scale / 10.0;
-    let peers: Vec<Peer> = peers::ready().await?.map_or_else(Vec::new, |peers| {
+    let peers: Vec<(&str, Peer)> = peers::ready().await?.map_or_else(Vec::new, |peers| {
         vec![
-            peers.binary("rust sdk", "read"),
-            peers.script("python", "read.py"),
+            ("rust sdk", peers.binary("read")),
+            ("python", peers.script("read.py")),
         ]
     });
     let server = Server::start(role("serve", &[])?).await?;
@@ -49,10 +49,10 @@ pub(crate) async fn run() -> Outcome<()> {
             let peak = peaks.entry(shape.name).or_insert(0f64);
             *peak = peak.max(ours.peak_mib);
             keep(&mut fastest, "ours", ours);
-            for peer in &peers {
+            for (name, peer) in &peers {
                 let mut command = peer.command();
                 command.args(&arguments);
-                keep(&mut fastest, peer.name, process::read(command).await?);
+                keep(&mut fastest, name, process::read(command).await?);
             }
         }
         let rows = fastest[0].1.rows;

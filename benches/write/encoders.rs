@@ -59,20 +59,6 @@ pub(crate) fn avro_file(batches: &[RecordBatch]) -> Outcome<PathBuf> {
     Ok(path)
 }
 
-/// Bytes of the protobuf rows of `batches`.
-pub(crate) fn protobuf_bytes(batches: &[RecordBatch]) -> Outcome<usize> {
-    let encoder = rows::encoder(&batches[0], RowFormat::Protobuf)?;
-    let mut bytes = 0;
-    for batch in batches {
-        let encoded = encoder.encode(batch)?;
-        bytes += (0..encoded.len())
-            .filter_map(|row| encoded.protobuf_row(row))
-            .map(|row| row.len())
-            .sum::<usize>();
-    }
-    Ok(bytes)
-}
-
 fn cost(
     name: &'static str,
     batches: &[RecordBatch],

@@ -23,8 +23,6 @@
 //! `pyarrow` (without it a virtual environment is made beside the build).
 
 mod bare;
-#[path = "../scan/dataset.rs"]
-mod dataset;
 mod encoders;
 #[path = "../scan/lineitem.rs"]
 mod lineitem;

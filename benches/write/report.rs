@@ -10,7 +10,7 @@ use crate::ours::{AT_LEAST_ONCE, METHODS, ROUTED};
 use crate::peers::{self, Peers};
 use crate::process::{self, Said, Server};
 use crate::target::Target;
-use crate::{Outcome, dataset, encoders, rows};
+use crate::{Outcome, encoders, rows};
 
 /// Turns of every writer; the fastest counts.
 const ROUNDS: usize = 2;
@@ -39,8 +39,6 @@ pub(crate) async fn run() -> Outcome<()> {
     let peers = peers::ready().await?;
     let file = rows::file()?;
     let batches = rows::read(&file)?;
-    let held: usize = batches.iter().map(|batch| batch.num_rows()).sum();
-    let row_bytes = encoders::protobuf_bytes(&batches)? as f64 / held as f64;
     let mut out = io::stdout();
     print_encoders(&mut out, &batches, peers.as_ref()).await?;
 
@@ -51,8 +49,7 @@ pub(crate) async fn run() -> Outcome<()> {
         file,
         schema: schema()?,
     };
-    dataset::create(&run.http, &server.rest).await?;
-    run.bucket().await?;
+    run.prepare().await?;
 
     let mut turns: Vec<Turn> = Vec::new();
     let mut busy = (0, 0.0);
@@ -66,21 +63,21 @@ pub(crate) async fn run() -> Outcome<()> {
             keep(&mut turns, method, said);
         }
         if let Some(peers) = &peers {
-            let sdk = peers.binary("rust sdk", "write");
+            let sdk = peers.binary("write");
             let said = run.turn(sdk.command(), &[], count).await?;
             keep(&mut turns, "rust sdk, arrow", said);
             for (name, format, rows) in [
                 ("python, protobuf", "protobuf", count / PYTHON_SHARE),
                 ("python, arrow", "arrow", count),
             ] {
-                let python = peers.script("python", "write.py");
+                let python = peers.script("write.py");
                 let said = run.turn(python.command(), &[format], rows).await?;
                 keep(&mut turns, name, said);
             }
         }
     }
     let share = busy.0 as f64 / 100.0 / busy.1;
-    print(&mut out, &turns, row_bytes)?;
+    print(&mut out, &turns)?;
     writeln!(
         out,
         "  server while the bare client wrote: {share:.2} cores busy"
@@ -179,7 +176,11 @@ impl Run<'_> {
         )
     }
 
-    async fn bucket(&self) -> Outcome<()> {
+    /// Makes the dataset and the bucket.
+    async fn prepare(&self) -> Outcome<()> {
+        let url = format!("{}/bigquery/v2/projects/local/datasets", self.server.rest);
+        let dataset = serde_json::json!({"datasetReference": {"datasetId": "tpch"}});
+        self.post(&url, &dataset).await?;
         let url = format!("{}/storage/v1/b?project=local", self.server.storage);
         self.post(&url, &serde_json::json!({"name": BUCKET}))
             .await?;
@@ -248,7 +249,7 @@ fn per_second(said: &Said) -> f64 {
     said.rows as f64 / said.seconds
 }
 
-fn print(out: &mut impl Write, turns: &[Turn], row_bytes: f64) -> io::Result<()> {
+fn print(out: &mut impl Write, turns: &[Turn]) -> io::Result<()> {
     let speed = |name: &str| {
         turns
             .iter()
@@ -256,6 +257,12 @@ fn print(out: &mut impl Write, turns: &[Turn], row_bytes: f64) -> io::Result<()>
             .map_or(f64::NAN, |turn| per_second(&turn.said))
     };
     let (bare, ours) = (speed("bare"), speed(AT_LEAST_ONCE));
+    let row_bytes = turns
+        .iter()
+        .find(|turn| turn.name == "bare")
+        .map_or(f64::NAN, |turn| {
+            turn.said.bytes as f64 / turn.said.rows as f64
+        });
     writeln!(
         out,
         "\nwriting lineitem, {row_bytes:.0} bytes a row as protobuf"
@@ -303,7 +310,7 @@ async fn print_encoders(
     let Some(peers) = peers else {
         return Ok(());
     };
-    let mut command = peers.binary("apache-avro", "avro").command();
+    let mut command = peers.binary("avro").command();
     command.arg(encoders::avro_file(batches)?);
     let said = process::read(command).await?;
     let records = said.seconds * 1e9 / said.rows as f64;
