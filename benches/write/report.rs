@@ -190,7 +190,13 @@ impl Run<'_> {
     async fn count(&self, sql: &str) -> Outcome<i64> {
         let url = format!("{}/bigquery/v2/projects/local/queries", self.server.rest);
         let body = serde_json::json!({"query": sql, "useLegacySql": false, "timeoutMs": 60_000});
-        let answer = self.post(&url, &body).await?;
+        let mut answer = self.post(&url, &body).await?;
+        while answer["jobComplete"] == false {
+            let job = answer["jobReference"]["jobId"].as_str().unwrap_or_default();
+            let again = format!("{url}/{job}?location=US&timeoutMs=60000");
+            let text = self.http.get(again).send().await?.error_for_status()?;
+            answer = serde_json::from_str(&text.text().await?)?;
+        }
         let count = answer["rows"][0]["f"][0]["v"].as_str();
         Ok(count.ok_or_else(|| answer.to_string())?.parse()?)
     }

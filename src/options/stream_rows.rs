@@ -77,7 +77,7 @@ macro_rules! stream_rows {
                 "max_inflight_bytes",
                 "100 MiB",
                 ValueForm::Size,
-                "bytes under way on a connection; further ones wait"
+                "bytes under way on the connections of a statement, each of which may have one request at least; further ones wait"
             ),
             append_timeout: row!(
                 $prefix,

@@ -1,15 +1,18 @@
-//! How many connections the writers of a sink may have to default streams.
+//! What the writers of a sink share: how many connections they may have to default
+//! streams, and how many bytes may be under way.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
+use crate::client::write::Window;
 use crate::options::ConnectionCounts;
 
-/// The connections of all writers of a sink.
+/// The connections of all writers of a sink, and the bytes under way on them.
 #[derive(Debug, Clone)]
 pub(super) struct Budget {
     counts: ConnectionCounts,
     open: Arc<AtomicUsize>,
+    window: Window,
 }
 
 /// One of them, for as long as this lives.
@@ -21,7 +24,13 @@ impl Budget {
         Self {
             counts,
             open: Arc::default(),
+            window: Window::default(),
         }
+    }
+
+    /// The bytes under way on the streams of all writers.
+    pub(super) fn window(&self) -> &Window {
+        &self.window
     }
 
     /// One that cannot be denied: every writer needs one.

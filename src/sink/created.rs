@@ -210,12 +210,10 @@ impl CreatedStreams {
                     name: position.stream.clone(),
                     start,
                 };
-                let stream = intake.client().created_stream(
-                    stream,
-                    intake.target(),
-                    intake.streams(),
-                    intake.wire(),
-                );
+                let stream = intake
+                    .client()
+                    .created_stream(stream, intake.target(), intake.streams(), intake.wire())
+                    .sharing(intake.budget().window());
                 Open { position, stream }
             }
         };

@@ -139,17 +139,19 @@ impl DefaultWriter {
         let another = match freest {
             Some(at) if in_flight(at) == 0 => None,
             Some(_) => budget.for_speed(),
-            None => budget.for_room(),
+            // More connections make no room where all bytes are under way.
+            None if self.connections[0].stream.window_has_room(bytes) => budget.for_room(),
+            None => None,
         };
         another.map(|slot| self.open(slot)).or(freest)
     }
 
     fn open(&mut self, slot: Slot) -> usize {
         let intake = &self.intake;
-        let stream =
-            intake
-                .client()
-                .default_stream(intake.target(), intake.streams(), intake.wire());
+        let stream = intake
+            .client()
+            .default_stream(intake.target(), intake.streams(), intake.wire())
+            .sharing(intake.budget().window());
         let connection = Connection {
             stream,
             _slot: slot,

@@ -22,6 +22,7 @@ use super::counters::{WriteCounters, add, subtract};
 use super::driver::{Command, Driver, Kept, Outcome, Terms};
 use super::message::{RequestRows, WriterSchema, most_overhead};
 use super::place::Place;
+use super::window::Window;
 use crate::client::retry::RetryPolicy;
 use crate::error::{Error, ErrorKind, Result};
 use crate::options::StreamOptions;
@@ -157,6 +158,7 @@ pub struct AppendStream<T> {
     counters: Arc<WriteCounters>,
     requests: usize,
     bytes: usize,
+    window: Window,
 }
 
 impl<T> fmt::Debug for AppendStream<T> {
@@ -186,7 +188,16 @@ impl<T: Send + 'static> AppendStream<T> {
             counters,
             requests: 0,
             bytes: 0,
+            window: Window::default(),
         }
+    }
+
+    /// The stream, whose bytes under way count with those of others. Before the first
+    /// request.
+    #[must_use]
+    pub fn sharing(mut self, window: &Window) -> Self {
+        self.window = window.clone();
+        self
     }
 
     /// Bytes at most that a request has besides its rows.
@@ -205,17 +216,22 @@ impl<T: Send + 'static> AppendStream<T> {
     }
 
     /// Whether a request with rows of so many bytes may be sent now, or has to
-    /// wait until others are settled. One alone is never too large.
+    /// wait until others are settled. One alone on its stream is never too large, so
+    /// that a stream never waits for others with which it shares a window.
     pub fn has_room(&self, bytes: usize) -> bool {
-        self.requests == 0
-            || (self.requests < self.max_requests
-                && self.bytes.saturating_add(bytes) <= self.max_bytes)
+        self.requests == 0 || (self.requests < self.max_requests && self.window_has_room(bytes))
+    }
+
+    /// Whether the streams that share a window may have so many bytes more under way.
+    pub fn window_has_room(&self, bytes: usize) -> bool {
+        self.window.bytes().saturating_add(bytes) <= self.max_bytes
     }
 
     /// Sends rows. They are kept until they are settled.
     pub fn send(&mut self, tag: T, rows: RequestRows) {
         self.requests += 1;
         self.bytes += rows.bytes();
+        self.window.add(rows.bytes());
         add(&self.counters.in_flight, 1);
         // Why the driver is gone, if it is, comes with what is settled.
         let _ = self.commands.send(Command::Append(Kept::new(tag, rows)));
@@ -230,6 +246,7 @@ impl<T: Send + 'static> AppendStream<T> {
             .map(|(tag, rows)| {
                 self.requests += 1;
                 self.bytes += rows.bytes();
+                self.window.add(rows.bytes());
                 Kept::new(tag, rows)
             })
             .collect();
@@ -267,6 +284,7 @@ impl<T: Send + 'static> AppendStream<T> {
         let outcome = outcome?;
         self.requests -= 1;
         self.bytes -= outcome.bytes;
+        self.window.subtract(outcome.bytes);
         subtract(&self.counters.in_flight, 1);
         Ok(outcome.settled)
     }
@@ -276,6 +294,7 @@ impl<T> Drop for AppendStream<T> {
     fn drop(&mut self) {
         self.task.abort();
         subtract(&self.counters.in_flight, self.requests);
+        self.window.subtract(self.bytes);
     }
 }
 

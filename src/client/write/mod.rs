@@ -4,7 +4,8 @@
 //! became of each request; `driver` is the task behind it and `place` knows where
 //! requests stand in streams that have offsets. [`streams`] makes streams, ends
 //! them and makes their rows visible. `connection` is one call, `message` its
-//! requests, `status` what refusals mean, `counters` what is counted.
+//! requests, `status` what refusals mean, `counters` what is counted, `window` the bytes
+//! under way on several streams.
 
 pub mod append;
 mod connection;
@@ -14,11 +15,13 @@ pub(crate) mod message;
 mod place;
 mod status;
 pub mod streams;
+mod window;
 
 use std::sync::Arc;
 
 pub use counters::WriteCounters;
 pub use message::{RequestRows, WriterSchema};
+pub use window::Window;
 
 use crate::auth::Credentials;
 use crate::client::read::Connections;
