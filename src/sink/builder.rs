@@ -109,7 +109,7 @@ impl BigQuerySinkBuilder {
     }
 
     /// The columns of tables that are created, where they are more than those of the
-    /// rows.
+    /// rows, and the types of columns that are added to tables.
     #[must_use]
     pub fn with_new_table_columns(mut self, columns: SchemaRef) -> Self {
         self.new_columns = Some(columns);
@@ -203,6 +203,7 @@ impl BigQuerySinkBuilder {
                 schema: Arc::clone(&arrival.written),
                 new_columns: None,
                 changes: Some(changes),
+                declared: None,
                 destinations: Destinations::default(),
                 budget,
                 load_limits: self.load_limits,
@@ -243,8 +244,9 @@ impl BigQuerySinkBuilder {
         let (planned, change) = match (&live, &columns) {
             (Some(live), _) => {
                 check_writable(&live.reference, &live.kind)?;
-                let changes =
-                    wanted_changes(&rows, &live.schema, &self.options).map_err(context)?;
+                let declared = self.new_columns.as_deref();
+                let changes = wanted_changes(&rows, declared, &live.schema, &self.options)
+                    .map_err(context)?;
                 let change = match changes.is_empty() {
                     true => PlannedChange::None,
                     false => PlannedChange::Columns(
@@ -292,6 +294,7 @@ impl BigQuerySinkBuilder {
                 schema: rows,
                 new_columns: columns,
                 changes: None,
+                declared: self.new_columns,
                 destinations,
                 load_limits: self.load_limits,
             }),

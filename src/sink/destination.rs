@@ -145,7 +145,8 @@ impl SinkShared {
         let rows = &self.schema;
         let wanted = |found: &Table| {
             check_writable(table, &found.kind)?;
-            wanted_changes(rows, &found.schema, &self.options)
+            let declared = self.declared.as_deref();
+            wanted_changes(rows, declared, &found.schema, &self.options)
         };
         let (found, changes) = self.client.change_columns(table, wanted).await?;
         if changes.is_empty() {
@@ -219,12 +220,14 @@ pub(crate) fn new_columns(rows: &Schema, options: &SinkOptions) -> Result<TableS
     Ok(columns)
 }
 
-/// The changes of a table that rows need and the options allow.
+/// The changes of a table that rows need and the options allow. A column that is added
+/// has the type that was `declared` for it, or else that of the rows.
 ///
 /// # Errors
 /// A column that is to be added cannot be.
 pub(super) fn wanted_changes(
     rows: &Schema,
+    declared: Option<&Schema>,
     table: &TableSchema,
     options: &SinkOptions,
 ) -> Result<Vec<SchemaChange>> {
@@ -232,6 +235,14 @@ pub(super) fn wanted_changes(
     if !allowed.allow_new_fields && !allowed.allow_field_relaxation {
         return Ok(Vec::new());
     }
+    let fields = rows.fields().iter().map(|field| {
+        let declared = declared.and_then(|declared| declared.fields().find(field.name()));
+        match declared {
+            Some((_, declared)) if table.field(field.name()).is_none() => Arc::clone(declared),
+            _ => Arc::clone(field),
+        }
+    });
+    let rows = &Schema::new(fields.collect::<Vec<_>>());
     let mut changes = evolve::changes(rows, table, &marks_of(rows, options))?;
     changes.retain(|change| match change {
         SchemaChange::Add { .. } => allowed.allow_new_fields,

@@ -55,6 +55,8 @@ pub(super) struct SinkShared {
     pub(super) new_columns: Option<TableSchema>,
     /// The one table, where rows are changes of it.
     pub(super) changes: Option<Arc<dyn ChangedTable>>,
+    /// The columns as a statement declared them, if it did.
+    pub(super) declared: Option<SchemaRef>,
     pub(super) destinations: Destinations,
     pub(super) failures: Arc<FailureHandler>,
     /// Of connections to default streams.

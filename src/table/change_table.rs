@@ -97,7 +97,7 @@ impl BigQueryChangeTable {
         let (state, columns, own, key) = match context.client.get_table(&table).await {
             Ok(found) => {
                 let live = LiveTable::new(table.clone(), found.clone(), options.into());
-                live.check_declared(&declared)?;
+                live.check_declared(&declared, NewColumns::Unwanted)?;
                 let key = cdc::agreed(&table, &found.schema, &declared_key, &found.primary_key)?;
                 let columns = found.schema.clone();
                 (State::Live(Arc::new(found)), columns, live.schema, key)
@@ -232,7 +232,7 @@ impl BigQueryChangeTable {
             State::Declared(declared) => match self.context.client.get_table(&self.table).await {
                 Ok(found) => {
                     let live = LiveTable::new(self.table.clone(), found.clone(), terms);
-                    live.check_declared(declared)?;
+                    live.check_declared(declared, NewColumns::Unwanted)?;
                     builder.build_for(&found, rows)
                 }
                 Err(missing) if missing.kind() == ErrorKind::NotFound => builder

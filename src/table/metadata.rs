@@ -454,7 +454,8 @@ mod tests {
             ("place", list(place(DataType::Int64))),
         ] {
             let schema = declared(name, data_type);
-            assert!(live().check_declared(&schema).is_err(), "{schema}");
+            let refused = live().check_declared(&schema, NewColumns::Unwanted);
+            assert!(refused.is_err(), "{schema}");
         }
     }
 

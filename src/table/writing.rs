@@ -163,7 +163,10 @@ impl BigQueryTable {
                     let terms = SchemaTerms::from(&options);
                     let live = LiveTable::new(self.table.clone(), found.clone(), terms);
                     live.check_declared(schema, NewColumns::of(&options))?;
-                    builder.build_for(Arc::new(found), rows)
+                    let columns = Arc::clone(schema);
+                    builder
+                        .with_new_table_columns(columns)
+                        .build_for(Arc::new(found), rows)
                 }
                 Err(missing) if missing.kind() == ErrorKind::NotFound => {
                     let columns = Arc::clone(schema);
