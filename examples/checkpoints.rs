@@ -28,6 +28,7 @@ struct Checkpoint {
 }
 
 #[tokio::main]
+#[allow(clippy::print_stdout, reason = "the example says what came of it")]
 async fn main() -> Result<(), Box<dyn Error>> {
     let server = LocalBigQuery::start(LocalOptions::default()).await?;
     make_dataset(&server).await?;

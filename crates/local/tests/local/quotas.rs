@@ -197,8 +197,12 @@ async fn write_streams_of_an_hour_are_counted_and_refused_beyond_the_limit() {
     })
     .await;
     local.post("datasets/d/tables", resource("t")).await.ok();
-    let endpoint = local.server.grpc_endpoint();
-    let mut client = BigQueryWriteClient::connect(endpoint).await.unwrap();
+    let channel = tonic::transport::Channel::from_shared(local.server.grpc_endpoint())
+        .unwrap()
+        .connect()
+        .await
+        .expect("the server listens");
+    let mut client = BigQueryWriteClient::new(channel);
     let mut create = async || {
         let request = CreateWriteStreamRequest {
             parent: format!("projects/{PROJECT}/datasets/d/tables/t"),
