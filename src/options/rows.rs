@@ -419,10 +419,10 @@ options! {
         "count rows for each table that they go to, besides all together"
     }
     SINK_PARALLELISM = "sink.parallelism" {
-        "the plan's partitions", ValueForm::Count { min: 1, max: 1_000 }, Session, Stage::Ready,
+        "none", ValueForm::Count { min: 1, max: 1_000 }, Session, Stage::Ready,
         Shown,
-        "so many writers of a statement side by side, whatever the number of the plan's partitions; \
-         changes of one key go to one of them"
+        "so many writers of a statement side by side, in place of one for each of the plan's \
+         partitions; changes of one key go to one of them"
     }
     SINK_MIN_CONNECTIONS = "sink.default_stream.min_connections" {
         "2", ValueForm::Count { min: 1, max: 1_000 }, Session, Stage::Ready, Shown,

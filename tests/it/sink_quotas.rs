@@ -19,6 +19,8 @@ async fn r04_a_commit_beyond_the_load_jobs_of_a_day_is_repeated_on_another() {
         let quotas = server.quotas();
         quotas.enforce(Some(QuotaLimits {
             table_modifications: 1,
+            // Temporary tables of the small limits.
+            table_creations: 1_000,
             ..QuotaLimits::default()
         }));
         let loading = sink(&server, "t", limits, &[]).await;

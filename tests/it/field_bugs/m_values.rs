@@ -123,8 +123,8 @@ async fn d04_a_merge_of_columns_called_target_and_source() {
     .await;
     rows(
         &context,
-        "CREATE TABLE source AS SELECT 1 AS id, 't' AS target, 's' AS source UNION ALL \
-         SELECT 2, 'u', 'v'",
+        "CREATE TABLE source AS SELECT column1 AS id, column2 AS target, column3 AS source \
+         FROM (VALUES (1, 't', 's'), (2, 'u', 'v'))",
     )
     .await;
     rows(

@@ -254,7 +254,7 @@ fn what_would_change_bigquery() {
     ] {
         names(
             dfbq_local(&["-c", sql]).run(),
-            &["nycflights13.airlines", "not"],
+            &["nycflights13.airlines", "run the statement in BigQuery"],
         );
     }
     // Names of the session are its own, also those that BigQuery knows.
