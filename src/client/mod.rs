@@ -6,6 +6,7 @@
 //! Nothing here knows DataFusion.
 
 pub(crate) mod background;
+pub(crate) mod cancel;
 mod endpoint;
 mod excerpt;
 pub(crate) mod pubsub;

@@ -77,6 +77,16 @@ impl RetryPolicy {
         ..RetryPolicy::REQUEST
     };
 
+    /// For a change of a table that another one may come before. Writers of one table
+    /// make the same changes, so few rounds leave nothing to change.
+    pub const CHANGE: RetryPolicy = RetryPolicy {
+        max_attempts: 20,
+        initial_delay: Duration::from_millis(50),
+        multiplier: 1.5,
+        max_delay: Duration::from_secs(5),
+        max_elapsed: Duration::from_secs(300),
+    };
+
     /// For a read stream, as Google's clients do it, with a bound on attempts.
     pub const fn stream(max_attempts: u32) -> RetryPolicy {
         RetryPolicy {

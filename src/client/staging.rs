@@ -1,17 +1,19 @@
 //! Files in Cloud Storage, which BigQuery loads from or people look at, written and
 //! deleted as the identity that talks to BigQuery.
 
+use std::collections::{BTreeMap, BTreeSet};
 use std::error::Error as StdError;
 use std::fmt;
 use std::sync::Arc;
 
 use async_trait::async_trait;
 use bytes::Bytes;
+use futures::{StreamExt, TryStreamExt, stream};
 use http::header::AUTHORIZATION;
 use http::{HeaderMap, HeaderValue};
 use object_store::gcp::{GcpCredential, GoogleCloudStorage, GoogleCloudStorageBuilder};
 use object_store::path::Path;
-use object_store::{ClientOptions, CredentialProvider, ObjectStoreExt, RetryConfig};
+use object_store::{ClientOptions, CredentialProvider, ObjectStore, ObjectStoreExt, RetryConfig};
 
 use super::endpoint::{USER_AGENT, nothing_answers, request_policy};
 use super::excerpt::excerpt;
@@ -22,6 +24,9 @@ use crate::options::{EndpointUrl, StagingPath};
 
 /// The header that names the project whose quota a request uses.
 const QUOTA_PROJECT: &str = "x-goog-user-project";
+
+/// Folders that are listed at a time.
+const LISTINGS: usize = 16;
 
 /// Files below a staging path. Cloning is cheap.
 #[derive(Clone)]
@@ -133,6 +138,45 @@ impl Staging {
         retry(self.policy, &self.clock, attempt)
             .await
             .map_err(|error| error.with_context(format!("looking at {}", self.path)))
+    }
+
+    /// The sizes of the files at these addresses, which are in the bucket of the staging
+    /// path. Files that are not there are left out. None when the identity may not list
+    /// what is in the bucket.
+    ///
+    /// # Errors
+    /// As [`put`](Self::put) otherwise.
+    pub async fn sizes(&self, uris: &[String]) -> Result<Option<BTreeMap<String, u64>>> {
+        let in_bucket = format!("gs://{}/", self.path.bucket());
+        let folders: BTreeSet<Path> = uris
+            .iter()
+            .filter_map(|uri| Some(uri.strip_prefix(&in_bucket)?.rsplit_once('/')?.0))
+            .map(Path::from)
+            .collect();
+        let listed = stream::iter(folders)
+            .map(|folder| async move {
+                let attempt = || async {
+                    let listed = self.store.list(Some(&folder)).try_collect::<Vec<_>>().await;
+                    listed.map_err(|error| self.explain(error, "roles/storage.objectViewer"))
+                };
+                retry(self.policy, &self.clock, attempt).await
+            })
+            .buffer_unordered(LISTINGS)
+            .try_collect::<Vec<_>>()
+            .await;
+        match listed {
+            Ok(listed) => Ok(Some(
+                listed
+                    .into_iter()
+                    .flatten()
+                    .map(|found| (format!("{in_bucket}{}", found.location), found.size))
+                    .collect(),
+            )),
+            Err(error) if error.kind() == ErrorKind::PermissionDenied => Ok(None),
+            Err(error) => {
+                Err(error.with_context(format!("looking at the files under {}", self.path)))
+            }
+        }
     }
 
     /// Deletes the file at `uri`; one that is not there is deleted already.

@@ -40,6 +40,8 @@ pub struct FileLoadOptions {
     pub poll_initial_backoff: Duration,
     /// The greatest of these waits.
     pub poll_max_backoff: Duration,
+    /// How a change of a table is tried again that somebody else's came before.
+    pub schema_reconcile: ReconcileOptions,
     /// Files of one writer that are finished and uploaded at a time.
     pub max_concurrent_finalizations: usize,
     /// What becomes of staged files after a commit.
@@ -58,8 +60,31 @@ impl Default for FileLoadOptions {
             min_checkpoint_interval: Duration::from_secs(120),
             poll_initial_backoff: Duration::from_secs(1),
             poll_max_backoff: Duration::from_secs(30),
+            schema_reconcile: ReconcileOptions::default(),
             max_concurrent_finalizations: 1,
             staged_files: StagedFiles::default(),
+        }
+    }
+}
+
+/// How often and how long a change of a table is tried that depends on the table not
+/// having been changed since it was looked at.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct ReconcileOptions {
+    /// The wait before the second attempt.
+    pub initial_backoff: Duration,
+    /// The greatest of these waits.
+    pub max_backoff: Duration,
+    /// Attempts, the first one included.
+    pub max_attempts: u32,
+}
+
+impl Default for ReconcileOptions {
+    fn default() -> Self {
+        ReconcileOptions {
+            initial_backoff: Duration::from_millis(500),
+            max_backoff: Duration::from_secs(10),
+            max_attempts: 10,
         }
     }
 }
@@ -275,7 +300,7 @@ pub enum StagedFiles {
 }
 
 /// The options of the method.
-pub(super) const ROWS: [&OptionRow; 11] = [
+pub(super) const ROWS: [&OptionRow; 14] = [
     &registry::SINK_STAGING_PATH,
     &registry::SINK_WRITE_DISPOSITION,
     &registry::SINK_STAGING_FORMAT,
@@ -285,6 +310,9 @@ pub(super) const ROWS: [&OptionRow; 11] = [
     &registry::SINK_MIN_CHECKPOINT_INTERVAL,
     &registry::SINK_LOAD_POLL_INITIAL_BACKOFF,
     &registry::SINK_LOAD_POLL_MAX_BACKOFF,
+    &registry::SINK_RECONCILE_INITIAL_BACKOFF,
+    &registry::SINK_RECONCILE_MAX_BACKOFF,
+    &registry::SINK_RECONCILE_MAX_ATTEMPTS,
     &registry::SINK_MAX_CONCURRENT_FINALIZATIONS,
     &registry::SINK_KEEP_STAGED_FILES,
 ];
@@ -355,6 +383,14 @@ pub(super) fn resolve(raw: &RawOptions) -> Result<FileLoadOptions> {
             .unwrap_or(defaults.poll_initial_backoff),
         poll_max_backoff: duration(raw, &registry::SINK_LOAD_POLL_MAX_BACKOFF)
             .unwrap_or(defaults.poll_max_backoff),
+        schema_reconcile: ReconcileOptions {
+            initial_backoff: duration(raw, &registry::SINK_RECONCILE_INITIAL_BACKOFF)
+                .unwrap_or(defaults.schema_reconcile.initial_backoff),
+            max_backoff: duration(raw, &registry::SINK_RECONCILE_MAX_BACKOFF)
+                .unwrap_or(defaults.schema_reconcile.max_backoff),
+            max_attempts: count(raw, &registry::SINK_RECONCILE_MAX_ATTEMPTS)
+                .unwrap_or(defaults.schema_reconcile.max_attempts),
+        },
         max_concurrent_finalizations: count(raw, &registry::SINK_MAX_CONCURRENT_FINALIZATIONS)
             .and_then(|count| usize::try_from(count).ok())
             .unwrap_or(defaults.max_concurrent_finalizations),

@@ -19,13 +19,15 @@ mod stream;
 mod stream_rows;
 mod suggest;
 mod table_create;
+mod unbounded;
 mod values;
 
 pub use cdc::{CdcOptions, ChangeSourceOptions, Staleness, TableReconciliation};
 pub use endpoint::EndpointUrl;
 pub use failure::{DeadLetterTarget, FailureOptions, FailurePolicy, Outstanding};
 pub use file_loads::{
-    FileLoadOptions, LoadDisposition, StagedFiles, StagingCompression, StagingFormat, StagingPath,
+    FileLoadOptions, LoadDisposition, ReconcileOptions, StagedFiles, StagingCompression,
+    StagingFormat, StagingPath,
 };
 pub use raw::RawOptions;
 pub use resolved::{

@@ -173,14 +173,10 @@ impl OptionRow {
 }
 
 /// Names, and beginnings of names, of options that are decided and not there yet.
-const PLANNED: &[(&str, &str)] = &[
-    ("sink.checkpoint_interval", "writing unbounded plans"),
-    (
-        "sink.default_stream.flush_interval",
-        "writing unbounded plans",
-    ),
-    ("sink.file_loads.schema_reconcile", "changing tables"),
-];
+const PLANNED: &[(&str, &str)] = &[(
+    "sink.default_stream.flush_interval",
+    "writing unbounded plans",
+)];
 
 /// The row of a name in any of its spellings: case does not matter, `-` and
 /// `_` are the same, and a prefix `format.` or `bigquery.` is skipped.

@@ -1,6 +1,7 @@
 use super::*;
 use crate::options::{
-    FileLoadOptions, LoadDisposition, StagedFiles, StagingCompression, StagingFormat, WriteMethod,
+    FileLoadOptions, LoadDisposition, ReconcileOptions, StagedFiles, StagingCompression,
+    StagingFormat, WriteMethod,
 };
 
 fn resolve(pairs: &[(&str, &str)]) -> Result<Options> {
@@ -343,11 +344,8 @@ fn every_value_arrives() {
 #[test]
 fn what_is_planned_is_refused_rather_than_ignored() {
     refused(
-        &[("sink.file_loads.schema_reconcile.max_attempts", "3")],
-        &[
-            "'sink.file_loads.schema_reconcile.max_attempts'",
-            "changing",
-        ],
+        &[("sink.parallelism", "3")],
+        &["'sink.parallelism'", "a parallelism of its own"],
     );
 }
 
@@ -398,6 +396,9 @@ fn what_is_said_of_load_jobs_is_checked() {
         ("sink.file_loads.min_checkpoint_interval", "10 min"),
         ("sink.file_loads.load_job_poll.initial_backoff", "5 ms"),
         ("sink.file_loads.load_job_poll.max_backoff", "7 s"),
+        ("sink.file_loads.schema_reconcile.initial_backoff", "6 ms"),
+        ("sink.file_loads.schema_reconcile.max_backoff", "8 s"),
+        ("sink.file_loads.schema_reconcile.max_attempts", "12"),
         ("sink.file_loads.max_concurrent_finalizations", "4"),
         ("sink.file_loads.keep_staged_files", "true"),
     ])
@@ -411,6 +412,11 @@ fn what_is_said_of_load_jobs_is_checked() {
             compression: StagingCompression::Lz4Raw,
             max_staging_file_bytes: 2 << 20,
             temp_dataset: Some("scratch".to_string()),
+            schema_reconcile: ReconcileOptions {
+                initial_backoff: Duration::from_millis(6),
+                max_backoff: Duration::from_secs(8),
+                max_attempts: 12,
+            },
             min_checkpoint_interval: Duration::from_secs(600),
             poll_initial_backoff: Duration::from_millis(5),
             poll_max_backoff: Duration::from_secs(7),

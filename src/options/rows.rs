@@ -264,6 +264,19 @@ options! {
         "30 s", ValueForm::Duration, Session, Stage::Ready, Shown,
         "greatest of these waits; a job is waited for until it is done"
     }
+    SINK_RECONCILE_INITIAL_BACKOFF = "sink.file_loads.schema_reconcile.initial_backoff" {
+        "500 ms", ValueForm::Duration, Session, Stage::Ready, Shown,
+        "wait before file_loads tries again to change a table that somebody else changed first; it \
+         doubles from try to try"
+    }
+    SINK_RECONCILE_MAX_BACKOFF = "sink.file_loads.schema_reconcile.max_backoff" {
+        "10 s", ValueForm::Duration, Session, Stage::Ready, Shown,
+        "greatest of these waits"
+    }
+    SINK_RECONCILE_MAX_ATTEMPTS = "sink.file_loads.schema_reconcile.max_attempts" {
+        "10", ValueForm::Count { min: 1, max: 1_000 }, Session, Stage::Ready, Shown,
+        "tries, the first one included"
+    }
     SINK_MAX_CONCURRENT_FINALIZATIONS = "sink.file_loads.max_concurrent_finalizations" {
         "1", ValueForm::Count { min: 1, max: 8 }, Session, Stage::Ready, Shown,
         "files of one writer that are finished and uploaded at the same time"
@@ -438,6 +451,11 @@ options! {
         "none", ValueForm::Text, Session, Stage::Ready, Shown,
         "directory, or URL of one in an object store that the session knows, where statements with \
          a run id note what they have prepared and committed"
+    }
+    SINK_CHECKPOINT_INTERVAL = "sink.checkpoint_interval" {
+        "none", ValueForm::Duration, Session, Stage::Ready, Shown,
+        "time between two commits of an INSERT whose input never ends, which cannot do without; one \
+         whose input ends commits once, at its end"
     }
     SINK_RUN_ID = "sink.run_id" {
         "none", ValueForm::Text, Session, Stage::Ready, Shown,

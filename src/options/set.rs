@@ -138,11 +138,7 @@ mod tests {
             ("bigquery.scan.idle_time", "1 s", "scan.idle_timeout"),
             ("bigquery.scan.idle_timeout", "soon", "'soon'"),
             ("bigquery.table", "t", "OPTIONS"),
-            (
-                "bigquery.sink.file_loads.schema_reconcile.max_attempts",
-                "3",
-                "changing tables",
-            ),
+            ("bigquery.sink.parallelism", "3", "a parallelism of its own"),
         ] {
             let error = config.set(key, value).unwrap_err();
             assert!(error.to_string().contains(named), "{key}: {error}");

@@ -45,6 +45,8 @@ pub struct SinkOptions {
     pub failure: FailureOptions,
     /// As which run a statement is executed.
     pub run: Option<RunOptions>,
+    /// How often the rows of a plan that never ends are committed.
+    pub checkpoint_interval: Option<Duration>,
     /// Of the default stream.
     pub default_stream: StreamOptions,
     /// How many connections there are to the default stream.
@@ -343,6 +345,7 @@ pub(super) fn sink(raw: &RawOptions) -> Result<SinkOptions> {
             .and_then(|count| usize::try_from(count).ok()),
         failure: failure(raw)?,
         run: run(raw)?,
+        checkpoint_interval: duration(raw, &registry::SINK_CHECKPOINT_INTERVAL),
         default_stream: StreamOptions::resolve(raw, &stream_rows::DEFAULT_STREAM)?,
         default_connections: ConnectionCounts::resolve(raw)?,
         buffered_stream: StreamOptions::resolve(raw, &stream_rows::BUFFERED_STREAM)?,

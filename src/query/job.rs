@@ -11,9 +11,10 @@ use parking_lot::Mutex;
 use sha2::{Digest, Sha256};
 use tokio::sync::OnceCell;
 
+use crate::client::Client;
+use crate::client::cancel::CancelOnDrop;
 use crate::client::rest::job_model::{Job, JobRef, JobState};
 use crate::client::rest::jobs::{Inserted, QueryParameters, QueryRequest};
-use crate::client::{Client, background};
 use crate::error::{Error, ErrorKind, Result, RetryAdvice};
 use crate::options::{Options, QueryOptions};
 use crate::scan::StatementId;
@@ -282,7 +283,16 @@ async fn submit(
             .await?;
         query.destination = Some(table);
     }
-    let mut cancel = CancelOnDrop::new(client, &query, id);
+    // Before the job is sent: a request whose answer nobody waits for may have started
+    // it.
+    let mut cancel = CancelOnDrop::new(
+        client,
+        JobRef {
+            project: query.project.clone(),
+            id: id.to_string(),
+            location: query.location.clone(),
+        },
+    );
     let inserted = match client.insert_query(&query, id).await {
         Ok(inserted) => inserted,
         Err(error) => {
@@ -301,7 +311,7 @@ async fn submit(
             (job, Origin::Reused)
         }
     };
-    cancel.job = job.reference.clone();
+    cancel.aim(&job.reference);
     let outcome = client.wait_for_job(job).await;
     cancel.disarm();
     let job = match (outcome, origin) {
@@ -456,51 +466,6 @@ impl Probe<'_> {
                 Ok(None)
             }
             Err(error) => Err(error),
-        }
-    }
-}
-
-/// Cancels a job when whoever waits for it goes away.
-struct CancelOnDrop {
-    client: Client,
-    job: JobRef,
-    armed: bool,
-}
-
-impl CancelOnDrop {
-    /// Before the job is sent: a request whose answer nobody waits for may have
-    /// started it.
-    fn new(client: &Client, query: &QueryRequest, id: &str) -> Self {
-        Self {
-            client: client.clone(),
-            job: JobRef {
-                project: query.project.clone(),
-                id: id.to_string(),
-                location: query.location.clone(),
-            },
-            armed: true,
-        }
-    }
-
-    fn disarm(&mut self) {
-        self.armed = false;
-    }
-}
-
-impl Drop for CancelOnDrop {
-    fn drop(&mut self) {
-        if !self.armed {
-            return;
-        }
-        let (client, job) = (self.client.clone(), self.job.clone());
-        let started = background::spawn(async move {
-            match client.cancel_job(&job).await {
-                Ok(()) => tracing::debug!(%job, "cancelled"),
-                Err(error) => tracing::debug!(%job, %error, "a job could not be cancelled"),
-            }
-        });
-        if let Err(error) = started {
-            tracing::warn!(job = %self.job, %error, "a job is not cancelled");
         }
     }
 }

@@ -65,11 +65,7 @@ fn arranged(node: &Arc<dyn ExecutionPlan>) -> Result<Option<Arc<dyn ExecutionPla
     let given = writers.children()[0];
     let input = spread(write, given)?;
     let alone = input.output_partitioning().partition_count() == 1;
-    if alone
-        && commit.sink().table().is_some()
-        && !commit.is_repeatable()
-        && !write.writes_changes()
-    {
+    if alone && commit.sink().table().is_some() && commit.is_plain() && !write.writes_changes() {
         let sink = BigQueryDataSink::new(commit.sink().clone());
         let node = DataSinkExec::new(input, Arc::new(sink), None);
         return Ok(Some(Arc::new(node)));
@@ -77,7 +73,8 @@ fn arranged(node: &Arc<dyn ExecutionPlan>) -> Result<Option<Arc<dyn ExecutionPla
     if Arc::ptr_eq(&input, given) {
         return Ok(None);
     }
-    let write = Arc::new(BigQueryWriteExec::new(input, write.sink().clone()));
+    let moved = BigQueryWriteExec::new(input, write.sink().clone());
+    let write = Arc::new(moved.committed(write.when()));
     let below: Arc<dyn ExecutionPlan> = match alone {
         true => write,
         false => Arc::new(CoalescePartitionsExec::new(write)),

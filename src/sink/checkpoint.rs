@@ -25,6 +25,7 @@ use datafusion::object_store::{
 };
 use serde::{Deserialize, Serialize};
 
+use super::execution::Execution;
 use super::protocol::{BigQuerySink, Committable, Committer};
 use crate::error::{Error, ErrorKind, Result};
 use crate::options::RunOptions;
@@ -72,11 +73,12 @@ impl Run {
     /// `prepare` executes the statement up to its commit.
     pub(super) async fn complete(
         &self,
-        sink: &BigQuerySink,
+        execution: &Execution,
         committer: &Committer,
         context: &TaskContext,
         prepare: impl Future<Output = DataFusionResult<Vec<Committable>>>,
     ) -> DataFusionResult<u64> {
+        let sink = execution.sink();
         let place = self.place(context)?;
         let note = match place.read().await? {
             Some(note) => {
@@ -84,8 +86,18 @@ impl Run {
                 note
             }
             None => {
-                let note = self.note(sink, prepare.await?);
-                place.create(&note, self.id()).await?;
+                let prepared = prepare.await?;
+                // From here on a note may name the files, whatever the answer is.
+                execution.begin_commit(&prepared);
+                let note = self.note(sink, prepared.clone());
+                let created = place.create(&note, self.id()).await;
+                if created
+                    .as_ref()
+                    .is_err_and(|e| e.kind() == ErrorKind::Conflict)
+                {
+                    execution.call_off(&prepared);
+                }
+                created?;
                 note
             }
         };

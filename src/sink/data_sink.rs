@@ -11,6 +11,7 @@ use datafusion::execution::{SendableRecordBatchStream, TaskContext};
 use datafusion::physical_plan::metrics::MetricsSet;
 use datafusion::physical_plan::{DisplayAs, DisplayFormatType};
 
+use super::execution::{Committing, Execution};
 use super::metrics::LiveMetrics;
 use super::protocol::BigQuerySink;
 use super::statement::{describe, written};
@@ -77,9 +78,14 @@ impl DataSink for BigQueryDataSink {
         data: SendableRecordBatchStream,
         _: &Arc<TaskContext>,
     ) -> Result<u64> {
-        let prepared = written(&self.sink, 0, data, &self.metrics).await?;
+        let execution = Arc::new(Execution::new(self.sink.clone()));
+        let committing = Committing(Arc::clone(&execution));
+        let prepared = written(&self.sink, 0, data, &self.metrics, Some(&execution)).await?;
         let committer = self.sink.committer();
         self.metrics.committer(committer.counters());
-        Ok(committer.commit(prepared).await?)
+        execution.begin_commit(&prepared);
+        let committed = committer.commit(prepared).await;
+        drop(committing);
+        Ok(committed?)
     }
 }

@@ -148,7 +148,15 @@ impl SinkShared {
             let declared = self.declared.as_deref();
             wanted_changes(rows, declared, &found.schema, &self.options)
         };
-        let (found, changes) = self.client.change_columns(table, wanted).await?;
+        let conflicts = self.conflicts();
+        let changed = self.client.change_columns(table, conflicts, wanted).await;
+        let (found, changes) = changed.map_err(|error| match error.kind() {
+            ErrorKind::Conflict => error.with_context(format!(
+                "the columns of {table} were changed by somebody else each time that they were to \
+                 be changed here"
+            )),
+            _ => error,
+        })?;
         if changes.is_empty() {
             return Ok((found, Denied::Final));
         }
@@ -156,6 +164,21 @@ impl SinkShared {
         let columns: Vec<_> = changes.iter().map(SchemaChange::path).collect();
         tracing::info!(%table, columns = columns.join(", "), "columns of the table were changed");
         Ok((found, self.may_pass()))
+    }
+
+    /// How a change of columns is tried again that another one came before.
+    fn conflicts(&self) -> RetryPolicy {
+        if self.options.write_method != WriteMethod::FileLoads {
+            return RetryPolicy::CHANGE;
+        }
+        let said = self.options.file_loads.schema_reconcile;
+        RetryPolicy {
+            max_attempts: said.max_attempts,
+            initial_delay: said.initial_backoff,
+            multiplier: 2.0,
+            max_delay: said.max_backoff,
+            max_elapsed: Duration::MAX,
+        }
     }
 
     /// How the sink's rows go into the table as it is now.

@@ -2,12 +2,13 @@
 
 use std::fmt;
 use std::sync::Arc;
+use std::time::Duration;
 
-use arrow::array::{ArrayRef, AsArray, BinaryArray, RecordBatch, UInt64Array};
+use arrow::array::{ArrayRef, RecordBatch, UInt64Array};
 use arrow::datatypes::{DataType, Field, Schema, SchemaRef};
+use datafusion::common::internal_err;
 use datafusion::common::tree_node::TreeNodeRecursion;
-use datafusion::common::{internal_datafusion_err, internal_err};
-use datafusion::error::{DataFusionError, Result};
+use datafusion::error::Result;
 use datafusion::execution::{SendableRecordBatchStream, TaskContext};
 use datafusion::physical_expr::expressions::Column;
 use datafusion::physical_expr::{Distribution, EquivalenceProperties, PhysicalExpr};
@@ -21,14 +22,16 @@ use datafusion::physical_plan::{
     DisplayAs, DisplayFormatType, ExecutionPlan, ExecutionPlanProperties,
     InputDistributionRequirements, Partitioning, PlanProperties,
 };
-use futures::{TryStreamExt, stream};
+use futures::{StreamExt, TryStreamExt, stream};
 
 use super::changes::{Places, RowChanges};
 use super::checkpoint::Run;
+use super::execution::{Committing, Execution};
+use super::handover::{self, Handover};
 use super::metrics::LiveMetrics;
+use super::periodic::{self, Commits};
 use super::protocol::{BigQuerySink, Committable};
 use super::statement::{describe, written};
-use crate::error::{Error, ErrorKind};
 use crate::plan_node::{node, only};
 
 /// Writes the rows of its input, each partition by a writer of its own. Its rows
@@ -37,26 +40,54 @@ use crate::plan_node::{node, only};
 pub struct BigQueryWriteExec {
     input: Arc<dyn ExecutionPlan>,
     sink: BigQuerySink,
+    when: CommitTime,
     properties: Arc<PlanProperties>,
     metrics: Arc<LiveMetrics>,
+}
+
+/// When the rows of a plan are committed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum CommitTime {
+    /// When all are written.
+    #[default]
+    AtTheEnd,
+    /// Those written so far, so long after the last time, and the rest at the end if
+    /// there is one.
+    Every(Duration),
 }
 
 impl BigQueryWriteExec {
     /// Writes `input` to `sink`, whose schema it has to have.
     pub fn new(input: Arc<dyn ExecutionPlan>, sink: BigQuerySink) -> Self {
         let partitions = input.output_partitioning().partition_count();
-        let properties = properties(prepared_schema(), partitions);
+        let when = CommitTime::AtTheEnd;
+        let properties = properties(handover::schema(), partitions, when, &input);
         Self {
             input,
             sink,
+            when,
             properties,
             metrics: Arc::default(),
         }
     }
 
+    /// The same for a plan whose rows are committed then.
+    #[must_use]
+    pub fn committed(mut self, when: CommitTime) -> Self {
+        let partitions = self.input.output_partitioning().partition_count();
+        self.when = when;
+        self.properties = properties(handover::schema(), partitions, when, &self.input);
+        self
+    }
+
     /// What is written to.
     pub fn sink(&self) -> &BigQuerySink {
         &self.sink
+    }
+
+    /// When the rows are committed.
+    pub fn when(&self) -> CommitTime {
+        self.when
     }
 
     /// Whether the last change of a key is the one that arrives last.
@@ -93,6 +124,7 @@ pub struct BigQueryCommitExec {
     input: Arc<dyn ExecutionPlan>,
     sink: BigQuerySink,
     run: Option<Run>,
+    when: CommitTime,
     properties: Arc<PlanProperties>,
     metrics: Arc<LiveMetrics>,
 }
@@ -100,12 +132,14 @@ pub struct BigQueryCommitExec {
 impl BigQueryCommitExec {
     /// Commits what `input`, which ends in a [`BigQueryWriteExec`], prepares.
     pub fn new(input: Arc<dyn ExecutionPlan>, sink: BigQuerySink) -> Self {
-        let count = Field::new("count", DataType::UInt64, false);
+        let when = CommitTime::AtTheEnd;
+        let properties = properties(count_schema(), 1, when, &input);
         Self {
             input,
             sink,
             run: None,
-            properties: properties(Arc::new(Schema::new(vec![count])), 1),
+            when,
+            properties,
             metrics: Arc::default(),
         }
     }
@@ -115,9 +149,9 @@ impl BigQueryCommitExec {
         &self.sink
     }
 
-    /// Whether this is a run that may be repeated.
-    pub(super) fn is_repeatable(&self) -> bool {
-        self.run.is_some()
+    /// Whether there is one commit, of a statement that is executed once.
+    pub(super) fn is_plain(&self) -> bool {
+        self.run.is_none() && self.when == CommitTime::AtTheEnd
     }
 
     /// The same as a run that may be repeated.
@@ -127,8 +161,20 @@ impl BigQueryCommitExec {
         self
     }
 
+    /// The same for a plan whose rows are committed then. From time to time there is a
+    /// row with the number of rows committed so far after each commit.
+    #[must_use]
+    pub fn committed(mut self, when: CommitTime) -> Self {
+        self.when = when;
+        self.properties = properties(count_schema(), 1, when, &self.input);
+        self
+    }
+
     fn write(&self, f: &mut fmt::Formatter<'_>, separator: &str) -> fmt::Result {
         write!(f, "table={}", self.sink.target())?;
+        if let CommitTime::Every(interval) = self.when {
+            write!(f, "{separator}checkpoint_interval={interval:?}")?;
+        }
         match &self.run {
             Some(run) => write!(f, "{separator}run_id={}", run.id()),
             None => Ok(()),
@@ -136,17 +182,31 @@ impl BigQueryCommitExec {
     }
 }
 
-fn prepared_schema() -> SchemaRef {
-    let committable = Field::new("committable", DataType::Binary, false);
-    Arc::new(Schema::new(vec![committable]))
+fn count_schema() -> SchemaRef {
+    let count = Field::new("count", DataType::UInt64, false);
+    Arc::new(Schema::new(vec![count]))
 }
 
-fn properties(schema: SchemaRef, partitions: usize) -> Arc<PlanProperties> {
+fn counted(rows: u64) -> Result<RecordBatch> {
+    let rows: ArrayRef = Arc::new(UInt64Array::from(vec![rows]));
+    Ok(RecordBatch::try_new(count_schema(), vec![rows])?)
+}
+
+fn properties(
+    schema: SchemaRef,
+    partitions: usize,
+    when: CommitTime,
+    input: &Arc<dyn ExecutionPlan>,
+) -> Arc<PlanProperties> {
+    let (emission, boundedness) = match when {
+        CommitTime::AtTheEnd => (EmissionType::Final, Boundedness::Bounded),
+        CommitTime::Every(_) => (EmissionType::Incremental, input.boundedness()),
+    };
     let properties = PlanProperties::new(
         EquivalenceProperties::new(schema),
         Partitioning::UnknownPartitioning(partitions),
-        EmissionType::Final,
-        Boundedness::Bounded,
+        emission,
+        boundedness,
     )
     .with_scheduling_type(SchedulingType::Cooperative)
     .with_evaluation_type(EvaluationType::Eager);
@@ -197,10 +257,8 @@ impl ExecutionPlan for BigQueryWriteExec {
         children: Vec<Arc<dyn ExecutionPlan>>,
         _: ReplaceChildrenOptions,
     ) -> Result<Arc<dyn ExecutionPlan>> {
-        Ok(Arc::new(Self::new(
-            only(self.name(), children)?,
-            self.sink.clone(),
-        )))
+        let write = Self::new(only(self.name(), children)?, self.sink.clone());
+        Ok(Arc::new(write.committed(self.when)))
     }
 
     fn with_new_children(
@@ -216,34 +274,30 @@ impl ExecutionPlan for BigQueryWriteExec {
         partition: usize,
         context: Arc<TaskContext>,
     ) -> Result<SendableRecordBatchStream> {
+        let execution = Execution::of(&context);
         let input = self.input.execute(partition, context)?;
         let (sink, metrics) = (self.sink.clone(), Arc::clone(&self.metrics));
-        let prepared = async move { batch_of(&written(&sink, partition, input, &metrics).await?) };
-        Ok(Box::pin(RecordBatchStreamAdapter::new(
-            prepared_schema(),
-            stream::once(prepared),
-        )))
+        let schema = handover::schema();
+        Ok(match (self.when, execution) {
+            (CommitTime::Every(_), Some(execution)) => {
+                let prepared = periodic::write(execution, &sink, partition, input, &metrics)?;
+                Box::pin(RecordBatchStreamAdapter::new(schema, prepared))
+            }
+            (_, execution) => {
+                let prepared = async move {
+                    let execution = execution.as_deref();
+                    let written = written(&sink, partition, input, &metrics, execution).await?;
+                    Handover::new(partition, written, None).to_batch(partition)
+                };
+                let prepared = stream::once(prepared);
+                Box::pin(RecordBatchStreamAdapter::new(schema, prepared))
+            }
+        })
     }
 
     fn metrics(&self) -> Option<MetricsSet> {
         Some(self.metrics.now())
     }
-}
-
-fn batch_of(committables: &[Committable]) -> Result<RecordBatch> {
-    let texts = committables
-        .iter()
-        .map(|committable| {
-            serde_json::to_vec(committable).map_err(|error| {
-                internal_datafusion_err!("a committable cannot be written down: {error}")
-            })
-        })
-        .collect::<Result<Vec<_>>>()?;
-    let texts = BinaryArray::from_iter_values(texts);
-    Ok(RecordBatch::try_new(
-        prepared_schema(),
-        vec![Arc::new(texts)],
-    )?)
 }
 
 impl DisplayAs for BigQueryCommitExec {
@@ -288,7 +342,9 @@ impl ExecutionPlan for BigQueryCommitExec {
         _: ReplaceChildrenOptions,
     ) -> Result<Arc<dyn ExecutionPlan>> {
         let commit = Self::new(only(self.name(), children)?, self.sink.clone());
-        Ok(Arc::new(commit.with_run(self.run.clone())))
+        Ok(Arc::new(
+            commit.with_run(self.run.clone()).committed(self.when),
+        ))
     }
 
     fn with_new_children(
@@ -310,27 +366,42 @@ impl ExecutionPlan for BigQueryCommitExec {
                 "a commit reads one partition, and was asked for {partition} over {partitions}"
             );
         }
-        let (input, sink, run) = (Arc::clone(&self.input), self.sink.clone(), self.run.clone());
-        let schema = self.schema();
-        let answer = Arc::clone(&schema);
         let metrics = Arc::clone(&self.metrics);
+        let execution = Arc::new(Execution::new(self.sink.clone()));
+        let below = execution.within(&context);
+        if let CommitTime::Every(interval) = self.when {
+            let input = self.input.execute(0, below)?;
+            let commits = Commits::new(interval, execution, &self.sink, input, &metrics);
+            let counts = commits.run().map(|rows| rows.and_then(counted));
+            return Ok(Box::pin(RecordBatchStreamAdapter::new(
+                self.schema(),
+                counts,
+            )));
+        }
+        let (input, sink, run) = (Arc::clone(&self.input), self.sink.clone(), self.run.clone());
         let committed = async move {
-            let prepared = prepared(input, Arc::clone(&context));
+            let committing = Committing(Arc::clone(&execution));
+            let prepared = prepared(input, below);
             let committer = sink.committer();
             metrics.committer(committer.counters());
             let outcome = match &run {
-                Some(run) => run.complete(&sink, &committer, &context, prepared).await,
+                Some(run) => {
+                    run.complete(&execution, &committer, &context, prepared)
+                        .await
+                }
                 None => match prepared.await {
-                    Ok(prepared) => committer.commit(prepared).await.map_err(Into::into),
+                    Ok(prepared) => {
+                        execution.begin_commit(&prepared);
+                        committer.commit(prepared).await.map_err(Into::into)
+                    }
                     Err(error) => Err(error),
                 },
             };
-            let rows = outcome?;
-            let rows: ArrayRef = Arc::new(UInt64Array::from(vec![rows]));
-            Ok(RecordBatch::try_new(answer, vec![rows])?)
+            drop(committing);
+            counted(outcome?)
         };
         Ok(Box::pin(RecordBatchStreamAdapter::new(
-            schema,
+            self.schema(),
             stream::once(committed),
         )))
     }
@@ -349,23 +420,7 @@ async fn prepared(
     let prepared: Vec<RecordBatch> = input.execute(0, context)?.try_collect().await?;
     let mut committables = Vec::new();
     for batch in &prepared {
-        committables.append(&mut committables_of(batch)?);
+        committables.append(&mut Handover::of_batch(batch)?.committables);
     }
     Ok(committables)
-}
-
-fn committables_of(batch: &RecordBatch) -> Result<Vec<Committable>> {
-    let texts = batch.column(0).as_binary::<i32>();
-    texts
-        .iter()
-        .flatten()
-        .map(|text| {
-            serde_json::from_slice(text).map_err(|error| {
-                DataFusionError::from(Error::new(
-                    ErrorKind::Internal,
-                    format!("what a writer prepared for the commit cannot be read: {error}"),
-                ))
-            })
-        })
-        .collect()
 }

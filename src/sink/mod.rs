@@ -12,9 +12,11 @@
 //! others, and [`commit`] makes rows count. [`intake`] and [`batch`] turn batches into
 //! requests for the streams, [`created`] is what the latter two share, and
 //! [`failure`] decides over rows that cannot be written. INSERT in SQL is the first
-//! user of the protocol: [`exec`] has its plan nodes, [`data_sink`] what takes their place
-//! where one writer is enough, [`statement`] what both share, [`arrange`] decides how many
-//! writers there are, and [`checkpoint`] makes statements repeatable.
+//! user of the protocol: [`exec`] has its plan nodes, [`handover`] and [`execution`] are
+//! what they tell each other, [`periodic`] commits plans that never end, [`data_sink`] is
+//! what takes the nodes' place where one writer is enough, [`statement`] what both share,
+//! [`arrange`] decides how many writers there are, and [`checkpoint`] makes statements
+//! repeatable.
 
 mod arrange;
 mod arrival;
@@ -31,13 +33,16 @@ mod dead_letter;
 mod default;
 mod destination;
 mod exec;
+mod execution;
 mod failure;
 mod fan_out;
+mod handover;
 mod intake;
 mod load;
 mod metrics;
 mod overwrite;
 mod pending;
+mod periodic;
 mod protocol;
 mod route;
 mod statement;
@@ -52,7 +57,7 @@ pub(crate) use changes::{
 pub(crate) use checkpoint::Run;
 pub use data_sink::BigQueryDataSink;
 pub(crate) use destination::{new_columns, not_created, propagation};
-pub use exec::{BigQueryCommitExec, BigQueryWriteExec};
+pub use exec::{BigQueryCommitExec, BigQueryWriteExec, CommitTime};
 pub use load::{LoadLimits, StagedFile};
 pub use metrics::{CommitCounters, SinkCounters};
 pub use overwrite::Replacement;

@@ -10,6 +10,7 @@ use datafusion::error::Result;
 use datafusion::execution::SendableRecordBatchStream;
 use futures::StreamExt;
 
+use super::execution::Execution;
 use super::metrics::LiveMetrics;
 use super::protocol::{BigQuerySink, Committable, PlannedChange};
 use crate::plan_node::write_list;
@@ -58,12 +59,14 @@ pub(super) fn describe(
     Ok(())
 }
 
-/// Writes a partition and gives what is to be committed of it.
+/// Writes a partition and gives what is to be committed of it, which the execution
+/// learns of.
 pub(super) async fn written(
     sink: &BigQuerySink,
     partition: usize,
     mut input: SendableRecordBatchStream,
     metrics: &LiveMetrics,
+    execution: Option<&Execution>,
 ) -> Result<Vec<Committable>> {
     let mut writer = sink.writer(partition, None)?;
     let metrics = metrics.writer(partition, sink.write_method(), writer.counters());
@@ -76,6 +79,9 @@ pub(super) async fn written(
     let timer = metrics.write_time.timer();
     let committables = writer.prepare_commit().await?;
     timer.done();
+    if let Some(execution) = execution {
+        execution.hand_over(&committables);
+    }
     writer.close().await?;
     metrics.baseline.record_output(committables.len());
     metrics.baseline.done();

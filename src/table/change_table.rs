@@ -15,7 +15,7 @@ use super::insert::LeftOut;
 use super::merge;
 use super::metadata::{LiveTable, NewColumns, SchemaTerms};
 use super::provider::TableContext;
-use super::writing::{InsertTerms, why_not};
+use super::writing::{InsertTerms, commit_time, why_not};
 use crate::cdc::{
     self, CHANGE_SEQUENCE_NUMBER, CHANGE_TYPE, ChangeSinkBuilder, is_pseudocolumn,
     without_pseudocolumns,
@@ -97,7 +97,7 @@ impl BigQueryChangeTable {
         let (state, columns, own, key) = match context.client.get_table(&table).await {
             Ok(found) => {
                 let live = LiveTable::new(table.clone(), found.clone(), options.into());
-                live.check_declared(&declared, NewColumns::Unwanted)?;
+                live.check_declared(&declared, NewColumns::Never)?;
                 let key = cdc::agreed(&table, &found.schema, &declared_key, &found.primary_key)?;
                 let columns = found.schema.clone();
                 (State::Live(Arc::new(found)), columns, live.schema, key)
@@ -204,7 +204,7 @@ impl BigQueryChangeTable {
         session: &dyn Session,
         input: Arc<dyn ExecutionPlan>,
     ) -> DataFusionResult<Arc<dyn ExecutionPlan>> {
-        if let Some(why) = why_not(session, &input) {
+        if let Some(why) = why_not(session) {
             return Err(DataFusionError::from(Error::new(
                 ErrorKind::Unsupported,
                 format!("writing changes of {}: {why}", self.table),
@@ -214,12 +214,17 @@ impl BigQueryChangeTable {
         let options = self.options(&defaults)?;
         // Rows are visible before a commit, so a run cannot be repeated.
         options.sink.repeatable()?;
+        let when = commit_time(&input, &options.sink)
+            .map_err(|error| error.with_context(format!("writing changes of {}", self.table)))?;
         let sink = self.sink(options, input.schema()).await?;
         let mut write = BigQueryWriteExec::new(Arc::clone(&input), sink.clone());
         if write.writes_by_arrival() {
             write = BigQueryWriteExec::new(cdc::keep_order(input)?, sink.clone());
         }
-        Ok(Arc::new(BigQueryCommitExec::new(Arc::new(write), sink)))
+        let write = Arc::new(write.committed(when));
+        Ok(Arc::new(
+            BigQueryCommitExec::new(write, sink).committed(when),
+        ))
     }
 
     async fn sink(&self, options: Options, rows: SchemaRef) -> Result<BigQuerySink> {
@@ -232,7 +237,7 @@ impl BigQueryChangeTable {
             State::Declared(declared) => match self.context.client.get_table(&self.table).await {
                 Ok(found) => {
                     let live = LiveTable::new(self.table.clone(), found.clone(), terms);
-                    live.check_declared(declared, NewColumns::Unwanted)?;
+                    live.check_declared(declared, NewColumns::Never)?;
                     builder.build_for(&found, rows)
                 }
                 Err(missing) if missing.kind() == ErrorKind::NotFound => builder

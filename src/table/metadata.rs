@@ -141,6 +141,7 @@ impl LiveTable {
                 let what_to_do = match new {
                     NewColumns::Expected => continue,
                     NewColumns::Missing => "the first INSERT adds it",
+                    NewColumns::Never => "leave the columns out to take the table's own",
                     NewColumns::Unwanted => {
                         "leave the columns out to take the table's own, or set option \
                          'sink.schema_update.allow_new_fields' to have an INSERT add it"
@@ -173,7 +174,9 @@ impl LiveTable {
 /// What is made of declared columns that the table lacks.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum NewColumns {
-    /// They are an error.
+    /// They are an error, because nothing would add them.
+    Never,
+    /// They are an error, unless an option allows them.
     Unwanted,
     /// An INSERT adds them.
     Expected,

@@ -498,9 +498,9 @@ impl TableProvider for BigQueryTable {
         operation: InsertOp,
     ) -> DataFusionResult<Arc<dyn ExecutionPlan>> {
         let run = self.run(session)?;
-        let sink = self.sink(session, &input, operation).await?;
-        let write = BigQueryWriteExec::new(input, sink.clone());
-        let commit = BigQueryCommitExec::new(Arc::new(write), sink);
+        let (sink, when) = self.sink(session, &input, operation).await?;
+        let write = BigQueryWriteExec::new(input, sink.clone()).committed(when);
+        let commit = BigQueryCommitExec::new(Arc::new(write), sink).committed(when);
         Ok(Arc::new(commit.with_run(run)))
     }
 

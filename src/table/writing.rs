@@ -12,7 +12,7 @@ use super::metadata::{LiveTable, NewColumns, SchemaTerms};
 use super::provider::{BigQueryTable, State};
 use crate::error::{Error, ErrorKind, Result};
 use crate::options::{BigQueryOptions, FailurePolicy, RawOptions, SinkOptions, WriteEffect};
-use crate::sink::{BigQuerySink, Run};
+use crate::sink::{BigQuerySink, CommitTime, Run};
 use crate::types::encode::{FieldMarks, RowEncoder, RowFormat};
 use crate::types::{TableSchema, arrow};
 
@@ -64,20 +64,28 @@ impl<'a> InsertTerms<'a> {
     }
 }
 
-/// Why the rows of `input` cannot be written whatever they are; None if they can.
-pub(super) fn why_not(
-    session: &dyn Session,
-    input: &Arc<dyn ExecutionPlan>,
-) -> Option<&'static str> {
+/// Why rows cannot be written in this session whatever they are; None if they can.
+pub(super) fn why_not(session: &dyn Session) -> Option<&'static str> {
     let extensions = &session.config_options().extensions;
-    if extensions.get::<BigQueryOptions>().is_none() {
-        return Some(
-            "the session does not know BigQuery's INSERT, and would cast values to the table's \
-             types at any cost: make it by with_bigquery",
-        );
+    let unknown = extensions.get::<BigQueryOptions>().is_none();
+    unknown.then_some(
+        "the session does not know BigQuery's INSERT, and would cast values to the table's types \
+         at any cost: make it by with_bigquery",
+    )
+}
+
+/// When the rows of `input` are committed.
+///
+/// # Errors
+/// It never ends, and the options do not say how its rows are committed.
+pub(super) fn commit_time(
+    input: &Arc<dyn ExecutionPlan>,
+    options: &SinkOptions,
+) -> Result<CommitTime> {
+    match input.boundedness().is_unbounded() {
+        true => options.interval_of_unbounded().map(CommitTime::Every),
+        false => Ok(CommitTime::AtTheEnd),
     }
-    let unbounded = input.boundedness().is_unbounded();
-    unbounded.then_some("the input never ends, and this version commits at its end")
 }
 
 impl BigQueryTable {
@@ -112,13 +120,13 @@ impl BigQueryTable {
         }
     }
 
-    /// What an INSERT of `input` writes to.
+    /// What an INSERT of `input` writes to, and when it commits.
     pub(super) async fn sink(
         &self,
         session: &dyn Session,
         input: &Arc<dyn ExecutionPlan>,
         operation: InsertOp,
-    ) -> Result<BigQuerySink> {
+    ) -> Result<(BigQuerySink, CommitTime)> {
         let refuse = |why: &str| {
             Err(Error::new(
                 ErrorKind::Unsupported,
@@ -135,19 +143,21 @@ impl BigQueryTable {
                 );
             }
         };
-        if let Some(why) = why_not(session, input) {
+        if let Some(why) = why_not(session) {
             return refuse(why);
         }
         let options = self.options(session)?;
-        let builder = BigQuerySink::builder(self.client.clone(), self.table.clone()).with_options(
-            SinkOptions {
-                effect,
-                ..options.sink.clone()
-            },
-        );
+        let sink = SinkOptions {
+            effect,
+            ..options.sink.clone()
+        };
+        let when = commit_time(input, &sink)
+            .map_err(|error| error.with_context(format!("inserting into {}", self.table)))?;
+        let builder =
+            BigQuerySink::builder(self.client.clone(), self.table.clone()).with_options(sink);
         let rows = input.schema();
         let routed = options.sink.destination.pattern.is_some();
-        match &self.state {
+        let sink = match &self.state {
             State::Live { found, .. } if routed => {
                 let precision = options.scan.timestamp_precision;
                 let columns = arrow::table_schema(&found.schema, precision);
@@ -176,6 +186,7 @@ impl BigQueryTable {
                 }
                 Err(error) => Err(error),
             },
-        }
+        };
+        Ok((sink?, when))
     }
 }

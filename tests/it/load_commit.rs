@@ -291,3 +291,28 @@ async fn a_staged_file_that_changed_is_noticed() {
     let failed: Error = sink.committer().commit(prepared).await.unwrap_err();
     assert!(failed.message().contains("wrote 40 rows of 41"), "{failed}");
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_staged_file_that_changed_is_told_before_any_row_is_there() {
+    for (name, gone) in [("has 3 bytes", false), ("is not there any more", true)] {
+        let server = server().await;
+        create(&server, "t").await;
+        let sink = sink(&server, "t", LoadLimits::default(), &[]).await;
+        let prepared = stage(&sink, 0..40).await;
+        let object = server.objects("bucket").await.remove(1);
+        let url = format!("{}/bucket/{object}", server.storage_endpoint());
+        let client = reqwest::Client::new();
+        let request = match gone {
+            true => client.delete(url),
+            false => client.put(url).body("abc"),
+        };
+        assert!(request.send().await.unwrap().status().is_success());
+        let failed: Error = sink.committer().commit(prepared).await.unwrap_err();
+        assert_eq!(failed.kind(), ErrorKind::Data, "{failed}");
+        for part in [name, &object] {
+            assert!(failed.to_string().contains(part), "{failed}");
+        }
+        assert_eq!(stored(&server, "t").await, "0 0", "{name}");
+        assert!(server.jobs("load").await.is_empty(), "{name}");
+    }
+}

@@ -3,6 +3,7 @@
 
 use bigquery_local::faults::{Action, Rule};
 use datafusion_bigquery::ErrorKind;
+use datafusion_bigquery::client::finish_background_work;
 use datafusion_bigquery::sink::{BigQuerySink, LoadLimits};
 
 use crate::harness::Server;
@@ -177,4 +178,39 @@ async fn files_that_cannot_be_staged_fail_the_write() {
         stored(&server, "t").await,
         "0 0 NULL NULL".replace(" NULL", "")
     );
+}
+
+/// Nobody waits for the job any more, so it is cancelled, and the commit can be made
+/// again all the same.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_commit_that_is_dropped_cancels_its_job() {
+    for round in 0..4 {
+        let server = table().await;
+        let sink = sink(&server, "t", LoadLimits::default(), &[]).await;
+        let prepared = stage(&sink, 0..100).await;
+        let sent = server.fault(Rule::once("jobs.insert", Action::Hang));
+        let cancelled = server.fault(Rule::once("jobs.cancel", Action::Delay { ms: 0 }).always());
+        let committer = sink.committer();
+        let dropped = committer.commit(prepared.clone());
+        let watch = async {
+            while server.acted(sent) == 0 {
+                tokio::time::sleep(std::time::Duration::from_millis(1)).await;
+            }
+        };
+        tokio::select! {
+            outcome = dropped => panic!("the job was not answered: {outcome:?}"),
+            () = watch => {}
+        }
+        // Also while the cancellation is on its way, which may meet the next job.
+        if round > 1 {
+            finish_background_work(std::time::Duration::from_secs(60)).await;
+            assert_eq!(server.acted(cancelled), 1);
+        }
+        let other = other(&server, LoadLimits::default()).await.committer();
+        assert_eq!(other.commit(prepared).await.unwrap(), 100);
+        assert_eq!(stored(&server, "t").await, "100 100 0 99");
+        let jobs = server.jobs("load").await;
+        let is_good = |job: &&serde_json::Value| job["status"].get("errorResult").is_none();
+        assert_eq!(jobs.iter().filter(is_good).count(), 1, "{jobs:?}");
+    }
 }

@@ -23,6 +23,7 @@ mod load_commit;
 mod load_faults;
 mod load_insert;
 mod overwrite;
+mod periodic;
 mod queries;
 mod random_tables;
 mod read_faults;

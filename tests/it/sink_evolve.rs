@@ -5,9 +5,11 @@ use std::time::Duration;
 use bigquery_local::Realism;
 use bigquery_local::faults::{Action, Rule};
 use datafusion::prelude::SessionContext;
-use datafusion_bigquery::TableRef;
-use datafusion_bigquery::options::{SchemaUpdateOptions, SinkOptions};
+use datafusion_bigquery::options::{
+    FileLoadOptions, ReconcileOptions, SchemaUpdateOptions, SinkOptions, WriteMethod,
+};
 use datafusion_bigquery::sink::BigQuerySink;
+use datafusion_bigquery::{ErrorKind, TableRef};
 use serde_json::Value;
 
 use crate::harness::{PROJECT, Server, error, rows, text};
@@ -183,6 +185,48 @@ async fn n08_writers_that_change_one_table_at_once_all_get_their_columns() {
     }
     let found = text(&context, "SELECT count(*) FROM bq.d.t").await;
     assert!(found.contains("| 6 "), "{found}");
+}
+
+/// Under file_loads the options say how often a change is tried that another came before.
+#[tokio::test(flavor = "multi_thread")]
+async fn changes_before_a_load_are_tried_as_often_as_the_options_say() {
+    for (conflicts, attempts, through) in [(2, 3, true), (2, 2, false), (0, 1, true)] {
+        let server = server().await;
+        server.create_bucket("bucket").await;
+        let conflict = Action::Http {
+            status: 412,
+            reason: "conditionNotMet".into(),
+            message: "Precondition check failed.".into(),
+        };
+        let mut rule = Rule::once("tables.patch", conflict);
+        rule.times = Some(conflicts);
+        let rule = server.fault(rule);
+        let mut options = allowing(true, false);
+        options.write_method = WriteMethod::FileLoads;
+        options.file_loads = FileLoadOptions {
+            staging_path: Some("gs://bucket/staged".parse().unwrap()),
+            schema_reconcile: ReconcileOptions {
+                initial_backoff: Duration::from_millis(1),
+                max_backoff: Duration::from_millis(2),
+                max_attempts: attempts,
+            },
+            poll_initial_backoff: Duration::from_millis(1),
+            ..FileLoadOptions::default()
+        };
+        let context = server.session(1);
+        let written = write(&server, &context, "SELECT 1 AS id, 'x' AS more", options).await;
+        assert_eq!(server.acted(rule), conflicts, "{attempts}");
+        match (written, through) {
+            (Ok(changes), true) => assert_eq!(changes, 1, "{attempts}"),
+            (Err(error), false) => {
+                assert_eq!(error.kind(), ErrorKind::Conflict, "{error}");
+                for part in ["gave up after 2 attempts", "demo.d.t", "by somebody else"] {
+                    assert!(error.to_string().contains(part), "{error}");
+                }
+            }
+            (outcome, _) => panic!("{attempts} attempts: {outcome:?}"),
+        }
+    }
 }
 
 /// Where rows are written, the change is known a while later.

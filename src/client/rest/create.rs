@@ -1,7 +1,5 @@
 //! Creating tables, and changing the columns of those that are there.
 
-use std::time::Duration;
-
 use chrono::{DateTime, Utc};
 use reqwest::Method;
 use serde_json::{Map, Value, json};
@@ -16,16 +14,6 @@ use crate::error::{Error, ErrorKind, Result, RetryAdvice};
 use crate::options::{NewPartitioning, TableCreateOptions};
 use crate::types::evolve::{self, SchemaChange};
 use crate::types::{TableRef, TableSchema, json_write};
-
-/// How often a change is tried again because another one came first. Writers of one
-/// table make the same changes, so few rounds leave nothing to change.
-const CONFLICTS: RetryPolicy = RetryPolicy {
-    max_attempts: 20,
-    initial_delay: Duration::from_millis(50),
-    multiplier: 1.5,
-    max_delay: Duration::from_secs(5),
-    max_elapsed: Duration::from_secs(300),
-};
 
 /// What a new table is like.
 #[derive(Debug, Clone, Copy)]
@@ -59,7 +47,8 @@ impl Client {
     }
 
     /// Looks at a table and makes the changes that `decide` wants of it; none if it
-    /// wants none. Another change in between is no harm: then it decides anew.
+    /// wants none. Another change in between is no harm: then it decides anew, as
+    /// `conflicts` says.
     ///
     /// # Errors
     /// Those of `decide`; [`ErrorKind::NotFound`] when the table does not exist;
@@ -67,12 +56,13 @@ impl Client {
     pub async fn change_columns<F>(
         &self,
         table: &TableRef,
+        conflicts: RetryPolicy,
         decide: F,
     ) -> Result<(Table, Vec<SchemaChange>)>
     where
         F: Fn(&Table) -> Result<Vec<SchemaChange>> + Send + Sync,
     {
-        self.0.rest.change_columns(table, decide).await
+        self.0.rest.change_columns(table, conflicts, decide).await
     }
 
     /// Looks at a table and changes the labels that `decide` gives: None takes one
@@ -114,12 +104,13 @@ impl Transport {
     async fn change_columns<F>(
         &self,
         table: &TableRef,
+        conflicts: RetryPolicy,
         decide: F,
     ) -> Result<(Table, Vec<SchemaChange>)>
     where
         F: Fn(&Table) -> Result<Vec<SchemaChange>> + Send + Sync,
     {
-        self.change_table(table, |resource, found| {
+        self.change_table(table, conflicts, |resource, found| {
             let changes = decide(found)?;
             if changes.is_empty() {
                 return Ok(Decided::Nothing(changes));
@@ -140,7 +131,7 @@ impl Transport {
     where
         F: Fn(&Table) -> Vec<(String, Option<String>)> + Send + Sync,
     {
-        let changed = self.change_table(table, |_, found| {
+        let changed = self.change_table(table, RetryPolicy::CHANGE, |_, found| {
             let changes = decide(found);
             if changes.is_empty() {
                 return Ok(Decided::Nothing(()));
@@ -161,12 +152,17 @@ impl Transport {
 
     /// Looks at a table and patches it as `decide` says of its resource, again and
     /// again until no other change came in between.
-    async fn change_table<T, F>(&self, table: &TableRef, decide: F) -> Result<(Table, T)>
+    async fn change_table<T, F>(
+        &self,
+        table: &TableRef,
+        conflicts: RetryPolicy,
+        decide: F,
+    ) -> Result<(Table, T)>
     where
         F: Fn(&Value, &Table) -> Result<Decided<T>> + Send + Sync,
     {
         let path = paths::table(table);
-        let mut conflicts = Backoff::new(CONFLICTS, self.clock().clone());
+        let mut conflicts = Backoff::new(conflicts, self.clock().clone());
         loop {
             let resource = self.get(&path, &[]).await?;
             let found = Table::from_json(&resource)?;

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::future::ready;
+use std::sync::Arc;
 
 use chrono::{TimeDelta, Utc};
 use futures::{StreamExt, TryStreamExt, stream};
@@ -9,10 +10,10 @@ use serde_json::Value;
 
 use super::job::{Jobs, Work, run_id};
 use super::plan::{Chunk, Last, Plan, Staged, plan};
-use super::{StagedFile, unloadable};
-use crate::client::Client;
+use super::unloadable;
 use crate::client::rest::bulk_jobs::{BulkJob, BulkWork, JobTarget};
 use crate::client::rest::temporary::{KnownRows, TableDefinition};
+use crate::client::{Client, background};
 use crate::error::{Error, ErrorKind, Result};
 use crate::options::{LoadDisposition, StagedFiles, StagingFormat};
 use crate::sink::metrics::CommitCounters;
@@ -150,6 +151,11 @@ impl Group {
             temp_dataset: temp_dataset(table, options.temp_dataset.as_deref())?,
             wave: shared.load_limits.wave.max(1),
         };
+        if let Some(changed) = self.changed_file(shared).await?
+            && run.jobs.finished("last").await?.is_none()
+        {
+            return Err(Error::data(changed));
+        }
         match plan {
             Plan::Direct(chunk) => run.direct(chunk).await?,
             Plan::Tree {
@@ -159,9 +165,45 @@ impl Group {
             } => run.tree(chunks, &levels, last).await?,
         }
         if options.staged_files == StagedFiles::Deleted {
-            delete_staged(shared, self.files.iter().map(|staged| &staged.file)).await;
+            delete_staged(
+                shared,
+                self.files.iter().map(|staged| staged.file.uri.clone()),
+            )
+            .await;
         }
         Ok(())
+    }
+
+    /// Says of a file that it is not as it was staged, before a job makes rows of it
+    /// visible. After a commit there may be none any more.
+    async fn changed_file(&self, shared: &SinkShared) -> Result<Option<String>> {
+        let Some(path) = &shared.options.file_loads.staging_path else {
+            return Ok(None);
+        };
+        let staging = shared.client.staging(path, super::PATH_OPTION)?;
+        let files = self.files.iter().map(|staged| &staged.file);
+        let uris: Vec<String> = files.map(|file| file.uri.clone()).collect();
+        let Some(sizes) = staging.sizes(&uris).await? else {
+            tracing::debug!(%path, "files cannot be listed: what is loaded is counted afterwards");
+            return Ok(None);
+        };
+        // Of another bucket, as of a sink with another path, nothing is known here.
+        let bucket = format!("gs://{}/", path.bucket());
+        let files = self.files.iter().map(|staged| &staged.file);
+        let mut files = files.filter(|file| file.uri.starts_with(&bucket));
+        Ok(files.find_map(|file| match sizes.get(&file.uri) {
+            Some(size) if *size == file.bytes => None,
+            Some(size) => Some(format!(
+                "staged file {} has {size} bytes and was staged with {}: something else than this \
+                 library has changed it, and nothing was loaded",
+                file.uri, file.bytes
+            )),
+            None => Some(format!(
+                "staged file {} is not there any more, and nothing was loaded: a lifecycle rule of \
+                 the bucket must leave files for as long as their commit may be made",
+                file.uri
+            )),
+        }))
     }
 
     /// What a job that writes to the table itself does with the rows there.
@@ -400,22 +442,38 @@ pub(in crate::sink) async fn delete_tables(client: &Client, tables: &[TableRef])
         .await;
 }
 
+/// Deletes files that were staged and will not be part of a commit, without waiting
+/// for it.
+pub(in crate::sink) fn discard(shared: &Arc<SinkShared>, files: Vec<String>) {
+    if files.is_empty() {
+        return;
+    }
+    let shared = Arc::clone(shared);
+    let started = background::spawn(async move { delete_staged(&shared, files.into_iter()).await });
+    if let Err(error) = started {
+        tracing::warn!(%error, "staged files stay that no commit needs");
+    }
+}
+
 /// Deletes staged files. One that stays is of no use and does no harm.
-async fn delete_staged(shared: &SinkShared, files: impl Iterator<Item = &StagedFile>) {
+async fn delete_staged(shared: &SinkShared, files: impl Iterator<Item = String>) {
     let Some(path) = &shared.options.file_loads.staging_path else {
         return;
     };
     let staging = match shared.client.staging(path, super::PATH_OPTION) {
         Ok(staging) => staging,
         Err(error) => {
-            tracing::warn!(%error, "staged files stay after their commit");
+            tracing::warn!(%error, "staged files stay that no commit needs");
             return;
         }
     };
     stream::iter(files)
-        .for_each_concurrent(DELETIONS, |file| async {
-            if let Err(error) = staging.delete(&file.uri).await {
-                tracing::warn!(uri = file.uri, %error, "a staged file stays after its commit");
+        .for_each_concurrent(DELETIONS, |uri| {
+            let staging = &staging;
+            async move {
+                if let Err(error) = staging.delete(&uri).await {
+                    tracing::warn!(uri, %error, "a staged file stays that no commit needs");
+                }
             }
         })
         .await;

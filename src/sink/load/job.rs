@@ -7,6 +7,7 @@ use sha2::{Digest, Sha256};
 
 use super::plan::Staged;
 use crate::client::Client;
+use crate::client::cancel::CancelOnDrop;
 use crate::client::rest::bulk_jobs::{Begun, BulkJob, BulkRequest, BulkState, BulkWork, JobTarget};
 use crate::client::rest::job_model::JobRef;
 use crate::error::{Error, ErrorKind, Result};
@@ -100,7 +101,8 @@ impl Jobs<'_> {
     /// Does the work, or finds that it was done.
     ///
     /// A job that failed has changed nothing, so the next may try; and it keeps its
-    /// id for ever, so the next has another. Jobs are looked at in the order of their
+    /// id for ever, so the next has another. The same goes for one that was cancelled
+    /// because its commit was given up while it ran. Jobs are looked at in the order of their
     /// ids: whoever does the same work at the same time meets this one at the first id
     /// that is free, and only one of them gets it.
     ///
@@ -115,6 +117,7 @@ impl Jobs<'_> {
         F: Future<Output = Result<Option<BulkJob>>>,
     {
         let mut backoff = self.client.job_backoff();
+        let mut stopped_before = false;
         for attempt in 0..MAX_ATTEMPTS {
             let request = BulkRequest {
                 job: self.reference(&work.step, attempt),
@@ -123,17 +126,36 @@ impl Jobs<'_> {
                 disposition: work.disposition,
                 labels: self.labels.clone(),
             };
-            let job = self.client.insert_bulk(&request).await?;
-            match job.begun {
-                Begun::Now => self.counters.submitted(),
-                Begun::Before => self.counters.reattached(),
-            }
+            // Before it is sent: nobody may be there any more when it is answered.
+            let mut cancel = CancelOnDrop::new(self.client, request.job.clone());
+            let job = match self.client.insert_bulk(&request).await {
+                Ok(job) => job,
+                Err(error) => {
+                    // What was refused is not there to be cancelled.
+                    if !error.may_have_applied() {
+                        cancel.disarm();
+                    }
+                    return Err(error);
+                }
+            };
             tracing::debug!(job = %job.reference, begun = ?job.begun, "a job of a commit");
+            match job.begun {
+                Begun::Now => {
+                    cancel.aim(&job.reference);
+                    self.counters.submitted();
+                }
+                // Somebody else may wait for a job that this commit found.
+                Begun::Before => {
+                    cancel.disarm();
+                    self.counters.reattached();
+                }
+            }
             let job = self
                 .client
                 .wait_for_bulk(job, self.first_wait, self.longest_wait)
                 .await?;
             self.counters.done();
+            cancel.disarm();
             let begun = job.begun;
             match job.state.clone() {
                 BulkState::Succeeded if begun == Begun::Now => return Ok(job),
@@ -143,11 +165,18 @@ impl Jobs<'_> {
                     }
                 }
                 BulkState::Failed(failure) => {
+                    let stopped = failure.reason == "stopped";
                     let error = failure.into_error(&job.reference);
                     match begun {
                         // What made it fail may be mended by now.
                         Begun::Before => {
                             tracing::info!(%error, "a job of an earlier attempt had failed");
+                        }
+                        // The cancellation may have been that of the same commit, which
+                        // was given up a moment ago. A second one is meant.
+                        Begun::Now if stopped && !stopped_before => {
+                            stopped_before = true;
+                            tracing::info!(%error, "a job was cancelled and is run once more");
                         }
                         Begun::Now => backoff.after(error).await?,
                     }

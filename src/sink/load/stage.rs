@@ -7,7 +7,6 @@ use async_trait::async_trait;
 use tokio::task::JoinSet;
 
 use super::{LoadTarget, StagedFile};
-use crate::client::background;
 use crate::client::staging::Staging;
 use crate::error::{Error, ErrorKind, Result};
 use crate::options::StagingPath;
@@ -35,6 +34,8 @@ pub(in crate::sink) struct LoadWriter {
     uploads: JoinSet<Result<StagedFile>>,
     /// Files that no commit knows yet.
     staged: Vec<StagedFile>,
+    /// Their addresses, and those of files that are being uploaded.
+    named: Vec<String>,
     /// The number of the next row, from 1.
     next_row: u64,
     counters: Arc<SinkCounters>,
@@ -66,6 +67,7 @@ impl LoadWriter {
             open: None,
             uploads: JoinSet::new(),
             staged: Vec::new(),
+            named: Vec::new(),
             next_row: 1,
             counters,
         })
@@ -115,6 +117,7 @@ impl LoadWriter {
             self.target.format().name()
         );
         self.next_file += 1;
+        self.named.push(staging.uri(&name));
         self.uploads.spawn(async move {
             let file = file.finish()?;
             let bytes = u64::try_from(file.bytes.len()).unwrap_or(u64::MAX);
@@ -208,6 +211,7 @@ impl TableWriter for LoadWriter {
             self.flush().await?;
         }
         let mut files = std::mem::take(&mut self.staged);
+        self.named.clear();
         if files.is_empty() {
             return Ok(Vec::new());
         }
@@ -231,22 +235,6 @@ impl Drop for LoadWriter {
     /// Files that no commit will ever name are deleted as far as that is possible.
     fn drop(&mut self) {
         self.uploads.abort_all();
-        let (Some(staging), files) = (self.staging.clone(), std::mem::take(&mut self.staged))
-        else {
-            return;
-        };
-        if files.is_empty() {
-            return;
-        }
-        let started = background::spawn(async move {
-            for file in files {
-                if let Err(error) = staging.delete(&file.uri).await {
-                    tracing::debug!(uri = file.uri, %error, "a staged file stays");
-                }
-            }
-        });
-        if let Err(error) = started {
-            tracing::debug!(%error, "staged files stay");
-        }
+        super::discard(&self.shared, std::mem::take(&mut self.named));
     }
 }

@@ -223,7 +223,7 @@ fn write_anew(directory: &Path, buckets: &Buckets, generation: i64) -> io::Resul
     })
 }
 
-fn unwritten(error: io::Error) -> GcsError {
+pub(super) fn unwritten(error: io::Error) -> GcsError {
     GcsError::new(
         Kind::Internal,
         format!("the change could not be written to the data directory: {error}"),

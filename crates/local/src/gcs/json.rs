@@ -470,7 +470,7 @@ fn upload(objects: &Objects, call: &Call, bucket: &str) -> Result<Response> {
             };
             let new = described(call, object_body(call)?, attributes)?;
             objects.bucket(bucket)?;
-            let id = objects.uploads.begin(bucket, new);
+            let id = objects.uploads.begin(bucket, new)?;
             let host = host(call);
             let path = &call.path;
             let mut response = StatusCode::OK.into_response();
@@ -548,7 +548,7 @@ fn resume(objects: &Objects, call: &Call, id: &str) -> Result<Response> {
             Ok(response)
         }
         Progress::Complete(bucket, new, data) => {
-            let meta = objects.put(&bucket, *new, data)?;
+            let meta = objects.put_upload(&bucket, *new, data, id)?;
             objects.uploads.finish(id, &meta);
             Ok(ok(&resource::object(&bucket, &meta, host(call))))
         }

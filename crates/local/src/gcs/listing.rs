@@ -108,6 +108,7 @@ mod tests {
                 created: 0,
                 updated: 0,
                 attributes: Attributes::default(),
+                upload: None,
             },
             content: Content::Memory(bytes::Bytes::new()),
         };

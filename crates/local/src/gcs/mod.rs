@@ -8,7 +8,7 @@
 //! | [`object`], [`content`] | what an object is, and where its bytes are |
 //! | [`listing`] | pages of objects |
 //! | [`uploads`] | uploads in several requests |
-//! | [`disk`] | objects in a directory |
+//! | [`disk`], [`upload_files`] | objects and uploads in a directory |
 //! | [`call`], [`error`] | requests and refusals |
 //! | [`json`], [`xml`] | the two APIs |
 //! | [`pubsub`] | topics and their messages |
@@ -23,6 +23,7 @@ mod object;
 mod objects;
 mod pubsub;
 mod resource;
+mod upload_files;
 mod uploads;
 mod xml;
 

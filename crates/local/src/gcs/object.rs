@@ -54,6 +54,9 @@ pub(crate) struct ObjectMeta {
     pub(crate) created: i64,
     pub(crate) updated: i64,
     pub(crate) attributes: Attributes,
+    /// The upload in several requests that made it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) upload: Option<String>,
 }
 
 /// An object.
@@ -101,7 +104,7 @@ impl Digests {
 }
 
 /// What a client says that the bytes of an upload are, in base64.
-#[derive(Debug, Clone, PartialEq, Eq, Default)]
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub(crate) struct Expected {
     pub(crate) crc32c: Option<String>,
     pub(crate) md5: Option<String>,
@@ -178,7 +181,7 @@ pub(crate) fn check_bucket_name(name: &str) -> Result<()> {
 }
 
 /// Conditions on the generation that an object has.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub(crate) struct Conditions {
     pub(crate) generation: Option<i64>,
     pub(crate) not_generation: Option<i64>,

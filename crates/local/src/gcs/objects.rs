@@ -7,6 +7,7 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use parking_lot::RwLock;
+use serde::{Deserialize, Serialize};
 
 use super::content::Content;
 use super::disk::{Change, Disk};
@@ -47,7 +48,7 @@ struct State {
 }
 
 /// An object that is to be written.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, Serialize, Deserialize)]
 pub(crate) struct New {
     pub(crate) name: String,
     pub(crate) attributes: Attributes,
@@ -60,13 +61,17 @@ impl Objects {
     /// that was acknowledged is in it.
     pub(crate) fn open(directory: &Path) -> io::Result<Self> {
         let (disk, buckets, generation) = Disk::open(directory)?;
+        let uploads = Uploads::open(&directory.join("uploads"), |bucket, name| {
+            let object = buckets.get(bucket)?.objects.get(name)?;
+            Some(object.meta.clone())
+        })?;
         Ok(Self {
             state: RwLock::new(State {
                 buckets,
                 generation,
             }),
             disk: Some(disk),
-            uploads: Uploads::default(),
+            uploads,
         })
     }
 
@@ -194,6 +199,28 @@ impl Objects {
 
     /// Writes an object.
     pub(crate) fn put(&self, bucket: &str, new: New, data: Bytes) -> Result<ObjectMeta> {
+        self.put_of(bucket, new, data, None)
+    }
+
+    /// Writes the object that an upload in several requests has become. That it has is
+    /// part of the same change.
+    pub(crate) fn put_upload(
+        &self,
+        bucket: &str,
+        new: New,
+        data: Bytes,
+        upload: &str,
+    ) -> Result<ObjectMeta> {
+        self.put_of(bucket, new, data, Some(upload.to_string()))
+    }
+
+    fn put_of(
+        &self,
+        bucket: &str,
+        new: New,
+        data: Bytes,
+        upload: Option<String>,
+    ) -> Result<ObjectMeta> {
         check_object_name(&new.name)?;
         // What is bound to fail should not take the space first.
         self.check(bucket, &new)?;
@@ -205,6 +232,7 @@ impl Objects {
             meta.size = size;
             meta.crc32c = digests.crc32c;
             meta.md5 = Some(digests.md5);
+            meta.upload = upload;
         })
     }
 
@@ -251,6 +279,7 @@ impl Objects {
             created: generation,
             updated: generation,
             attributes: new.attributes,
+            upload: None,
         };
         describe(&mut meta);
         if let Some(file) = content.file() {

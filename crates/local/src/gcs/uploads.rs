@@ -1,8 +1,11 @@
 //! Uploads that take several requests: resumable ones of the JSON API, and those in
-//! parts of the XML API. They are in memory until they are complete, and begin anew
-//! when the server does.
+//! parts of the XML API. They are in memory until they are complete, and with a data
+//! directory also there ([`UploadFiles`]): a server that is started again goes on with
+//! what it has acknowledged.
 
 use std::collections::{BTreeMap, HashMap};
+use std::io;
+use std::path::Path;
 
 use bytes::{Bytes, BytesMut};
 use parking_lot::Mutex;
@@ -11,6 +14,7 @@ use uuid::Uuid;
 use super::error::{GcsError, Kind, Result};
 use super::object::{Attributes, Digests, ObjectMeta, base64};
 use super::objects::New;
+use super::upload_files::{Entries, Entry, UploadFiles};
 use crate::store::micros_now;
 
 /// Bytes of one object at most.
@@ -72,31 +76,93 @@ struct Multipart {
 pub(super) struct Uploads {
     resumable: Mutex<HashMap<String, Resumable>>,
     multipart: Mutex<HashMap<String, Multipart>>,
+    files: Option<UploadFiles>,
 }
 
 fn no_upload() -> GcsError {
     GcsError::new(Kind::NoSuchUpload, "The requested upload was not found.")
 }
 
-/// Makes room for one more.
-fn make_room<T>(uploads: &mut HashMap<String, T>, touched: impl Fn(&T) -> i64) {
-    if uploads.len() >= MAX_UPLOADS {
-        let oldest = uploads
-            .iter()
-            .min_by_key(|(_, upload)| touched(upload))
-            .map(|(id, _)| id.clone());
-        if let Some(oldest) = oldest {
-            uploads.remove(&oldest);
-        }
+/// Makes room for one more; answers what had to go for it.
+fn make_room<T>(uploads: &mut HashMap<String, T>, touched: impl Fn(&T) -> i64) -> Option<String> {
+    if uploads.len() < MAX_UPLOADS {
+        return None;
     }
+    let oldest = uploads.iter().min_by_key(|(_, upload)| touched(upload));
+    let oldest = oldest.map(|(id, _)| id.clone())?;
+    uploads.remove(&oldest);
+    Some(oldest)
 }
 
 impl Uploads {
+    /// The uploads in a directory, which is made if it is not there. `object` says what
+    /// is known of one in a bucket.
+    pub(super) fn open(
+        directory: &Path,
+        object: impl Fn(&str, &str) -> Option<ObjectMeta>,
+    ) -> io::Result<Self> {
+        let (files, found) = UploadFiles::open(directory)?;
+        let mut uploads = Self::default();
+        for (id, entries) in found {
+            // The server may have ended between an object and the end of its upload.
+            let became = |bucket: &str, name: &str| {
+                object(bucket, name).filter(|meta| meta.upload.as_ref() == Some(&id))
+            };
+            match Restored::of(entries) {
+                Some(Restored::Resumable(mut upload)) => {
+                    if let Some(meta) = became(&upload.bucket, &upload.new.name) {
+                        upload.state = State::Done(Box::new(meta));
+                    }
+                    uploads.resumable.get_mut().insert(id, upload);
+                }
+                Some(Restored::Multipart(upload)) => {
+                    if became(&upload.bucket, &upload.name).is_some() {
+                        files.remove(&id).map_err(|e| io::Error::other(e.message))?;
+                    } else {
+                        uploads.multipart.get_mut().insert(id, upload);
+                    }
+                }
+                None => {
+                    let why = format!("{} does not begin an upload", directory.join(&id).display());
+                    return Err(io::Error::new(io::ErrorKind::InvalidData, why));
+                }
+            }
+        }
+        uploads.files = Some(files);
+        Ok(uploads)
+    }
+
+    fn write_begin(&self, id: &str, entry: &Entry, gone: Option<String>) -> Result<()> {
+        let Some(files) = &self.files else {
+            return Ok(());
+        };
+        if let Some(gone) = gone {
+            files.remove(&gone)?;
+        }
+        files.begin(id, entry)
+    }
+
+    fn write(&self, id: &str, entry: &Entry, data: &[u8]) -> Result<()> {
+        match &self.files {
+            Some(files) => files.add(id, entry, data),
+            None => Ok(()),
+        }
+    }
+
+    fn forget(&self, id: &str) -> Result<()> {
+        match &self.files {
+            Some(files) => files.remove(id),
+            None => Ok(()),
+        }
+    }
+
     /// Begins a resumable upload; answers its id.
-    pub(super) fn begin(&self, bucket: &str, new: New) -> String {
+    pub(super) fn begin(&self, bucket: &str, new: New) -> Result<String> {
         let id = Uuid::new_v4().simple().to_string();
         let mut uploads = self.resumable.lock();
-        make_room(&mut uploads, |upload| upload.touched);
+        let gone = make_room(&mut uploads, |upload| upload.touched);
+        let entry = Entry::Resumable(bucket.to_string(), Box::new(new.clone()));
+        self.write_begin(&id, &entry, gone)?;
         let upload = Resumable {
             bucket: bucket.to_string(),
             new,
@@ -104,7 +170,7 @@ impl Uploads {
             touched: micros_now(),
         };
         uploads.insert(id.clone(), upload);
-        id
+        Ok(id)
     }
 
     /// Takes a piece, or answers the state when it has no start.
@@ -136,7 +202,15 @@ impl Uploads {
             }
             // A piece may repeat bytes that arrived before its answer was lost.
             let known = usize::try_from(received - start).unwrap_or(usize::MAX);
-            buffer.extend_from_slice(data.get(known..).unwrap_or_default());
+            let more = data.get(known..).unwrap_or_default();
+            if !more.is_empty() {
+                if let Err(error) = self.write(id, &Entry::Piece, more) {
+                    // What is in its file now is not known, so nothing may follow it.
+                    uploads.remove(id);
+                    return Err(error);
+                }
+                buffer.extend_from_slice(more);
+            }
         }
         if piece.total != Some(buffer.len() as u64) {
             return Ok(Progress::Incomplete(buffer.len() as u64));
@@ -149,22 +223,39 @@ impl Uploads {
 
     /// Remembers the object that a complete upload became.
     pub(super) fn finish(&self, id: &str, meta: &ObjectMeta) {
-        if let Some(upload) = self.resumable.lock().get_mut(id) {
-            upload.state = State::Done(Box::new(meta.clone()));
+        let mut uploads = self.resumable.lock();
+        let Some(upload) = uploads.get_mut(id) else {
+            return;
+        };
+        upload.state = State::Done(Box::new(meta.clone()));
+        if let Some(files) = &self.files {
+            let begun = Entry::Resumable(upload.bucket.clone(), Box::new(upload.new.clone()));
+            let done = Entry::Done(Box::new(meta.clone()));
+            if let Err(error) = files.finish(id, &begun, &done) {
+                tracing::warn!("the end of an upload was not recorded: {}", error.message);
+            }
         }
     }
 
     /// Ends a resumable upload.
     pub(super) fn abandon(&self, id: &str) -> Result<()> {
-        let gone = self.resumable.lock().remove(id);
-        gone.map(drop).ok_or_else(no_upload)
+        let mut uploads = self.resumable.lock();
+        uploads.remove(id).ok_or_else(no_upload)?;
+        self.forget(id)
     }
 
     /// Begins an upload in parts; answers its id.
-    pub(super) fn begin_parts(&self, bucket: &str, name: &str, attributes: Attributes) -> String {
+    pub(super) fn begin_parts(
+        &self,
+        bucket: &str,
+        name: &str,
+        attributes: Attributes,
+    ) -> Result<String> {
         let id = Uuid::new_v4().simple().to_string();
         let mut uploads = self.multipart.lock();
-        make_room(&mut uploads, |upload| upload.touched);
+        let gone = make_room(&mut uploads, |upload| upload.touched);
+        let entry = Entry::Parts(bucket.to_string(), name.to_string(), attributes.clone());
+        self.write_begin(&id, &entry, gone)?;
         let upload = Multipart {
             bucket: bucket.to_string(),
             name: name.to_string(),
@@ -173,7 +264,7 @@ impl Uploads {
             touched: micros_now(),
         };
         uploads.insert(id.clone(), upload);
-        id
+        Ok(id)
     }
 
     /// Takes a part; answers its entity tag.
@@ -197,6 +288,10 @@ impl Uploads {
             .filter(|upload| upload.bucket == bucket && upload.name == name)
             .ok_or_else(no_upload)?;
         upload.touched = micros_now();
+        if let Err(error) = self.write(id, &Entry::Part(number, etag.clone()), &data) {
+            uploads.remove(id);
+            return Err(error);
+        }
         upload.parts.insert(number, (data, etag.clone()));
         Ok(etag)
     }
@@ -257,7 +352,58 @@ impl Uploads {
             return Err(no_upload());
         }
         uploads.remove(id);
-        Ok(())
+        self.forget(id)
+    }
+}
+
+/// An upload as its journal says.
+enum Restored {
+    Resumable(Resumable),
+    Multipart(Multipart),
+}
+
+impl Restored {
+    /// None when the journal does not begin one.
+    fn of(entries: Entries) -> Option<Self> {
+        let touched = micros_now();
+        let mut entries = entries.into_iter();
+        match entries.next()?.0 {
+            Entry::Resumable(bucket, new) => {
+                let mut state = State::Receiving(BytesMut::new());
+                for entry in entries {
+                    match (entry, &mut state) {
+                        ((Entry::Piece, data), State::Receiving(buffer)) => {
+                            buffer.extend_from_slice(&data);
+                        }
+                        ((Entry::Done(meta), _), state) => *state = State::Done(meta),
+                        _ => return None,
+                    }
+                }
+                Some(Restored::Resumable(Resumable {
+                    bucket,
+                    new: *new,
+                    state,
+                    touched,
+                }))
+            }
+            Entry::Parts(bucket, name, attributes) => {
+                let mut parts = BTreeMap::new();
+                for entry in entries {
+                    let (Entry::Part(number, etag), data) = entry else {
+                        return None;
+                    };
+                    parts.insert(number, (data, etag));
+                }
+                Some(Restored::Multipart(Multipart {
+                    bucket,
+                    name,
+                    attributes,
+                    parts,
+                    touched,
+                }))
+            }
+            _ => None,
+        }
     }
 }
 

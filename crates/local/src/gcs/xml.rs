@@ -68,7 +68,7 @@ pub(super) fn answer(objects: &Objects, call: &Call) -> Result<Response> {
             objects.bucket(&bucket)?;
             let id = objects
                 .uploads
-                .begin_parts(&bucket, &object, attributes(call));
+                .begin_parts(&bucket, &object, attributes(call))?;
             Ok(xml(&format!(
                 "<InitiateMultipartUploadResult><Bucket>{}</Bucket><Key>{}</Key><UploadId>{id}</UploadId></InitiateMultipartUploadResult>",
                 escaped(&bucket),
@@ -357,7 +357,7 @@ fn complete(
         conditions: conditions(call)?,
         expected: Expected::default(),
     };
-    let meta = objects.put(bucket, new, data)?;
+    let meta = objects.put_upload(bucket, new, data, id)?;
     // The object is there: the upload is over, whatever becomes of the answer.
     objects.uploads.end_parts(bucket, name, id)?;
     let mut response = xml(&format!(

@@ -3,6 +3,7 @@
 mod changes;
 mod server;
 mod streams;
+mod uploads;
 mod wide;
 mod writer;
 

@@ -1,0 +1,3 @@
+CREATE SCHEMA IF NOT EXISTS sensors;
+
+CREATE OR REPLACE TABLE sensors.readings (sensor STRING, value FLOAT64);
