@@ -299,6 +299,8 @@ fn own_spelling<'a>(columns: &'a TableSchema, name: &'a str) -> &'a str {
 
 #[cfg(test)]
 mod tests {
+    use std::time::Duration;
+
     use super::*;
     use crate::options::PartitionUnit;
     use crate::types::{Field, FieldType, Mode};

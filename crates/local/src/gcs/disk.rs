@@ -30,7 +30,7 @@ pub(super) enum Change {
     PutBucket(BucketMeta),
     DropBucket(String),
     /// In a bucket, with the number of the file that holds its bytes.
-    PutObject(String, ObjectMeta, u64),
+    PutObject(String, Box<ObjectMeta>, u64),
     DropObject(String, String),
     /// The newest generation so far.
     Generation(i64),
@@ -175,6 +175,7 @@ fn replay(buckets: &mut Buckets, generation: &mut i64, change: Change, content: 
                 // The files that no object has are removed once all are known.
                 file.keep();
                 let content = Content::File(Arc::new(file), meta.size);
+                let meta = *meta;
                 let object = Arc::new(Object { meta, content });
                 bucket.objects.insert(object.meta.name.clone(), object);
             }
@@ -206,7 +207,7 @@ fn write_anew(directory: &Path, buckets: &Buckets, generation: i64) -> io::Resul
         write(&Change::PutBucket(bucket.meta.clone()))?;
         for object in bucket.objects.values() {
             if let Some(file) = object.content.file() {
-                let meta = object.meta.clone();
+                let meta = Box::new(object.meta.clone());
                 write(&Change::PutObject(name.clone(), meta, file.number))?;
             }
         }

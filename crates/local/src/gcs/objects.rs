@@ -283,7 +283,7 @@ impl Objects {
         };
         describe(&mut meta);
         if let Some(file) = content.file() {
-            let change = Change::PutObject(bucket.to_string(), meta.clone(), file.number);
+            let change = Change::PutObject(bucket.to_string(), Box::new(meta.clone()), file.number);
             // From here on the journal may name the file, also after an error.
             file.keep();
             self.write_down(&change)?;
@@ -358,7 +358,7 @@ impl Objects {
         meta.updated = micros_now();
         let content = object.content.clone();
         if let Some(file) = content.file() {
-            let change = Change::PutObject(bucket.to_string(), meta.clone(), file.number);
+            let change = Change::PutObject(bucket.to_string(), Box::new(meta.clone()), file.number);
             self.write_down(&change)?;
         }
         let object = Object {

@@ -20,7 +20,7 @@ pub(super) enum Entry {
     /// A resumable upload into a bucket begins.
     Resumable(String, Box<New>),
     /// An upload in parts of an object in a bucket begins.
-    Parts(String, String, Attributes),
+    Parts(String, String, Box<Attributes>),
     /// The next bytes of a resumable upload.
     Piece,
     /// The bytes of a part, with its entity tag.

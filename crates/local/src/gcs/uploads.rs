@@ -254,7 +254,11 @@ impl Uploads {
         let id = Uuid::new_v4().simple().to_string();
         let mut uploads = self.multipart.lock();
         let gone = make_room(&mut uploads, |upload| upload.touched);
-        let entry = Entry::Parts(bucket.to_string(), name.to_string(), attributes.clone());
+        let entry = Entry::Parts(
+            bucket.to_string(),
+            name.to_string(),
+            Box::new(attributes.clone()),
+        );
         self.write_begin(&id, &entry, gone)?;
         let upload = Multipart {
             bucket: bucket.to_string(),
@@ -397,7 +401,7 @@ impl Restored {
                 Some(Restored::Multipart(Multipart {
                     bucket,
                     name,
-                    attributes,
+                    attributes: *attributes,
                     parts,
                     touched,
                 }))
