@@ -41,8 +41,8 @@ fn an_unknown_name_gets_the_nearest_one() {
 
 #[test]
 fn what_is_planned_is_told_apart_from_what_is_misspelt() {
-    let error = find("sink.parallelism").unwrap_err();
-    for part in ["sink.parallelism", "a parallelism of its own"] {
+    let error = find("sink.default_stream.flush_interval").unwrap_err();
+    for part in ["sink.default_stream.flush_interval", "unbounded plans"] {
         assert!(error.message().contains(part), "{error}");
     }
 }

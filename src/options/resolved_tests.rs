@@ -344,8 +344,8 @@ fn every_value_arrives() {
 #[test]
 fn what_is_planned_is_refused_rather_than_ignored() {
     refused(
-        &[("sink.parallelism", "3")],
-        &["'sink.parallelism'", "a parallelism of its own"],
+        &[("sink.default_stream.flush_interval", "3 s")],
+        &["'sink.default_stream.flush_interval'", "unbounded plans"],
     );
 }
 

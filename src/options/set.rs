@@ -138,7 +138,11 @@ mod tests {
             ("bigquery.scan.idle_time", "1 s", "scan.idle_timeout"),
             ("bigquery.scan.idle_timeout", "soon", "'soon'"),
             ("bigquery.table", "t", "OPTIONS"),
-            ("bigquery.sink.parallelism", "3", "a parallelism of its own"),
+            (
+                "bigquery.sink.default_stream.flush_interval",
+                "3 s",
+                "unbounded plans",
+            ),
         ] {
             let error = config.set(key, value).unwrap_err();
             assert!(error.to_string().contains(named), "{key}: {error}");

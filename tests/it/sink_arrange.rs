@@ -140,7 +140,11 @@ async fn both_ways_write_the_same_rows_and_count_the_same() {
                 "open_destinations",
                 "files_staged",
             ]
-            .map(|name| (name, write_metric(&planned, name)))
+            // How well a file is compressed depends on the random bytes in it.
+            .map(|name| match (name, method) {
+                ("bytes_sent", "file_loads") => (name, 0),
+                _ => (name, write_metric(&planned, name)),
+            })
             .into();
             let jobs = ["load_jobs_submitted", "load_jobs_done"];
             let jobs = jobs.map(|name| commit_metric(&planned, name));
