@@ -208,8 +208,9 @@ impl Conditions {
 /// Whether a header's list of etags has `etag`, quoted or not, weak or not.
 fn lists(header: &str, etag: &str) -> bool {
     header.split(',').map(str::trim).any(|one| {
-        let one = one.strip_prefix("W/").unwrap_or(one);
-        one == "*" || one == etag || one.trim_matches('"') == etag
+        // An etag may itself begin with `W/`, without quotes.
+        let weak = one.strip_prefix("W/").unwrap_or(one);
+        one == "*" || one == etag || weak == etag || weak.trim_matches('"') == etag
     })
 }
 
@@ -223,6 +224,8 @@ mod tests {
         assert!(lists("abc==", "abc=="));
         assert!(lists("W/\"x\", \"abc==\"", "abc=="));
         assert!(lists("*", "abc=="));
+        assert!(lists("W/bc==", "W/bc=="));
+        assert!(lists("\"W/bc==\"", "W/bc=="));
         assert!(!lists("\"abc\"", "abc=="));
     }
 
