@@ -220,8 +220,9 @@ impl Commits {
         while self.input.flows {
             tokio::select! {
                 () = &mut self.due => {
-                    self.due = self.clock.sleep(self.interval);
+                    // Rows that come in the next interval are behind the question.
                     self.input.waiting = execution.ask();
+                    self.due = self.clock.sleep(self.interval);
                     break;
                 }
                 taken = self.input.take(&execution) => taken?,
