@@ -1,5 +1,6 @@
 //! Processes of this benchmark: what they say, how much memory and CPU they took.
 
+use std::env;
 use std::process::Stdio;
 use std::time::Duration;
 
@@ -8,6 +9,20 @@ use tokio::io::{AsyncBufReadExt, BufReader};
 use tokio::process::{Child, ChildStdin, Command};
 
 use crate::Outcome;
+
+/// This program in another role.
+pub(crate) fn role(role: &str, arguments: &[String]) -> Outcome<Command> {
+    let mut command = Command::new(env::current_exe()?);
+    command.arg("--role").arg(role).args(arguments);
+    Ok(command)
+}
+
+/// The role of this process, and what it is told; None for the one that starts others.
+pub(crate) fn own_role() -> Option<Vec<String>> {
+    let mut arguments = env::args().skip_while(|argument| argument != "--role");
+    arguments.next()?;
+    Some(arguments.collect())
+}
 
 /// What a reader said, and the most memory it held.
 pub(crate) struct Said {

@@ -5,10 +5,8 @@ use std::env;
 use std::io::{self, Write};
 use std::time::Instant;
 
-use tokio::process::Command;
-
 use crate::peers::Peer;
-use crate::process::{self, Said, Server};
+use crate::process::{self, Said, Server, role};
 use crate::shape::{Reading, SHAPES, Shape};
 use crate::{Outcome, dataset, lineitem, peers, planning};
 
@@ -100,12 +98,6 @@ pub(crate) async fn run() -> Outcome<()> {
         costs[1] / costs[0]
     )?;
     Ok(())
-}
-
-fn role(role: &str, arguments: &[String]) -> Outcome<Command> {
-    let mut command = Command::new(env::current_exe()?);
-    command.arg("--role").arg(role).args(arguments);
-    Ok(command)
 }
 
 fn reading(server: &Server, table: &str, shape: &Shape, scale: f64) -> Reading {

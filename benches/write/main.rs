@@ -37,19 +37,13 @@ mod rows;
 mod serve;
 mod target;
 
-use std::env;
 use std::error::Error;
 
 pub(crate) type Outcome<T> = Result<T, Box<dyn Error + Send + Sync>>;
 
 #[tokio::main]
 async fn main() -> Outcome<()> {
-    let arguments: Vec<String> = env::args().skip(1).collect();
-    let role = arguments
-        .iter()
-        .position(|a| a == "--role")
-        .map(|at| &arguments[at + 1..]);
-    match role {
+    match process::own_role().as_deref() {
         None => report::run().await,
         Some([role]) if role == "serve" => serve::run().await,
         Some([role, target @ ..]) if role == "bare" => {

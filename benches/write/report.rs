@@ -8,7 +8,7 @@ use tokio::process::Command;
 
 use crate::ours::{AT_LEAST_ONCE, METHODS, ROUTED};
 use crate::peers::{self, Peers};
-use crate::process::{self, Said, Server};
+use crate::process::{self, Said, Server, role};
 use crate::target::Target;
 use crate::{Outcome, encoders, rows};
 
@@ -216,12 +216,6 @@ impl Run<'_> {
         }
         Ok(serde_json::from_str(&text)?)
     }
-}
-
-fn role(role: &str, arguments: &[String]) -> Outcome<Command> {
-    let mut command = Command::new(env::current_exe()?);
-    command.arg("--role").arg(role).args(arguments);
-    Ok(command)
 }
 
 /// lineitem's columns, as the REST API has them.

@@ -598,5 +598,8 @@ pub(super) fn duration(raw: &RawOptions, row: &OptionRow) -> Option<Duration> {
 }
 
 #[cfg(test)]
+#[path = "resolved_connection_tests.rs"]
+mod connection_tests;
+#[cfg(test)]
 #[path = "resolved_tests.rs"]
 mod tests;

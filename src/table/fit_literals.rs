@@ -62,22 +62,33 @@ impl AnalyzerRule for FitLiterals {
 fn fit(expression: Expr, schema: &DFSchema) -> Transformed<Expr> {
     match expression {
         Expr::BinaryExpr(mut comparison) if compares(comparison.op) => {
-            let left = fitted(&comparison.left, &comparison.right, schema);
-            let right = fitted(&comparison.right, &comparison.left, schema);
+            let fitted_beside = |value: &Expr, other: &Expr| {
+                let wanted = is_literal(value).then(|| roomy(other, schema));
+                fitted(value, &wanted.flatten()?)
+            };
+            let left = fitted_beside(&comparison.left, &comparison.right);
+            let right = fitted_beside(&comparison.right, &comparison.left);
             let changed =
                 replace(&mut comparison.left, left) | replace(&mut comparison.right, right);
             Transformed::new_transformed(Expr::BinaryExpr(comparison), changed)
         }
         Expr::Between(mut between) => {
-            let low = fitted(&between.low, &between.expr, schema);
-            let high = fitted(&between.high, &between.expr, schema);
+            let Some(wanted) = roomy(&between.expr, schema) else {
+                return Transformed::no(Expr::Between(between));
+            };
+            let low = fitted(&between.low, &wanted);
+            let high = fitted(&between.high, &wanted);
             let changed = replace(&mut between.low, low) | replace(&mut between.high, high);
             Transformed::new_transformed(Expr::Between(between), changed)
         }
         Expr::InList(mut list) => {
+            // Once, however long the list is.
+            let Some(wanted) = roomy(&list.expr, schema) else {
+                return Transformed::no(Expr::InList(list));
+            };
             let mut changed = false;
             for value in &mut list.list {
-                let fitted = fitted(value, &list.expr, schema);
+                let fitted = fitted(value, &wanted);
                 changed |= replace(value, fitted);
             }
             Transformed::new_transformed(Expr::InList(list), changed)
@@ -108,14 +119,28 @@ fn replace(place: &mut Expr, fitted: Option<Expr>) -> bool {
     changed
 }
 
-/// `value` as it is to be compared with `other`, if that is not as it stands.
-fn fitted(value: &Expr, other: &Expr, schema: &DFSchema) -> Option<Expr> {
-    match value {
-        Expr::Literal(..) | Expr::Cast(_) | Expr::Negative(_) => {}
-        _ => return None,
-    }
-    let wanted = other.get_type(schema).ok()?;
-    match &wanted {
+/// Whether the expression may be a literal as SQL has them.
+fn is_literal(value: &Expr) -> bool {
+    matches!(value, Expr::Literal(..) | Expr::Cast(_) | Expr::Negative(_))
+}
+
+/// The type of what literals are compared with, if it has room for more than the type
+/// that DataFusion would bring both to.
+fn roomy(other: &Expr, schema: &DFSchema) -> Option<DataType> {
+    let data_type = other.get_type(schema).ok()?;
+    let roomy = matches!(
+        data_type,
+        DataType::Timestamp(TimeUnit::Microsecond, _)
+            | DataType::Time64(TimeUnit::Microsecond)
+            | DataType::Decimal256(DECIMAL256_MAX_PRECISION, BIGNUMERIC_SCALE)
+    );
+    roomy.then_some(data_type)
+}
+
+/// `value` as it is to be compared with something of the type `wanted`, if that is not
+/// as it stands.
+fn fitted(value: &Expr, wanted: &DataType) -> Option<Expr> {
+    match wanted {
         DataType::Timestamp(TimeUnit::Microsecond, zone) => {
             let (text, said) = time_text(value)?;
             let zone = match said {
@@ -131,7 +156,7 @@ fn fitted(value: &Expr, other: &Expr, schema: &DFSchema) -> Option<Expr> {
         DataType::Time64(TimeUnit::Microsecond) => {
             let (text, said) = time_text(value)?;
             let finer = said == Some(&DataType::Time64(TimeUnit::Nanosecond));
-            (finer && kept(text, &wanted)).then(|| cast(lit(text), wanted.clone()))
+            (finer && kept(text, wanted)).then(|| cast(lit(text), wanted.clone()))
         }
         DataType::Decimal256(DECIMAL256_MAX_PRECISION, BIGNUMERIC_SCALE) => {
             let number = float(value)?;

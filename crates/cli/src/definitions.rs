@@ -59,9 +59,10 @@ pub fn refuse(context: &SessionContext, statement: &Statement) -> Result<()> {
             .is_some_and(|catalog| catalog.downcast_ref::<BigQueryCatalog>().is_some());
         if is_bigquery {
             return plan_err!(
-                "{words} {name}: this version reads BigQuery and appends rows, and does not \
-                 create, change or drop anything in it; a table of this session has a name outside of catalog \
-                 {catalog}"
+                "{words} {name}: this version reads BigQuery and writes rows to it, and does not \
+                 define, change or drop anything by this statement; a table is made by the first \
+                 INSERT into one declared with CREATE EXTERNAL TABLE … STORED AS BIGQUERY, and a \
+                 table of this session has a name outside of catalog {catalog}"
             );
         }
     }

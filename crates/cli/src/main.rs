@@ -27,12 +27,15 @@ use tracing_subscriber::{EnvFilter, Layer};
 /// 20,000 ORs, as tools write it, goes as deep. Memory is taken as the stack grows.
 const STACK_BYTES: usize = 512 << 20;
 
+/// What evaluates such a chain goes less deep, and there may be hundreds of its threads.
+const WORKER_STACK_BYTES: usize = 64 << 20;
+
 fn main() -> ExitCode {
     let args = Args::parse();
     let begin = || {
         tokio::runtime::Builder::new_multi_thread()
             .enable_all()
-            .thread_stack_size(STACK_BYTES)
+            .thread_stack_size(WORKER_STACK_BYTES)
             .build()
             .map(|runtime| runtime.block_on(run_to_end(args)))
     };
