@@ -23,8 +23,6 @@ pub struct OptionRow {
     pub form: ValueForm,
     /// Where it may be said.
     pub scope: Scope,
-    /// Whether this version acts on it.
-    pub stage: Stage,
     /// Whether its value may be shown.
     pub display: Display,
 }
@@ -123,16 +121,6 @@ pub enum Scope {
     Session,
 }
 
-/// Whether this version acts on an option.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Stage {
-    /// It does.
-    Ready,
-    /// The option is decided, and what it belongs to is not there yet, so
-    /// saying it is an error rather than ignored. The text names that feature.
-    Planned(&'static str),
-}
-
 /// Whether the value of an option may be shown.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Display {
@@ -172,12 +160,6 @@ impl OptionRow {
     }
 }
 
-/// Names, and beginnings of names, of options that are decided and not there yet.
-const PLANNED: &[(&str, &str)] = &[(
-    "sink.default_stream.flush_interval",
-    "writing unbounded plans",
-)];
-
 /// The row of a name in any of its spellings: case does not matter, `-` and
 /// `_` are the same, and a prefix `format.` or `bigquery.` is skipped.
 ///
@@ -190,17 +172,6 @@ pub fn find(name: &str) -> Result<&'static OptionRow> {
     });
     if let Some(row) = row {
         return Ok(row);
-    }
-    let planned = PLANNED.iter().find(|(prefix, _)| {
-        canonical
-            .strip_prefix(prefix)
-            .is_some_and(|rest| rest.is_empty() || rest.starts_with('.'))
-    });
-    if let Some((_, feature)) = planned {
-        return Err(Error::configuration(format!(
-            "option '{canonical}' belongs to {feature}, which this version does not do yet: \
-             leave it out"
-        )));
     }
     let names = REGISTRY
         .iter()
@@ -246,24 +217,16 @@ pub fn markdown() -> String {
             .chain(row.spellings.iter().copied())
             .map(|name| format!("`{name}`"))
             .collect();
-        let meaning = match row.stage {
-            Stage::Ready => row.meaning.to_string(),
-            Stage::Planned(feature) => {
-                format!(
-                    "{} (planned with {feature}, refused until then)",
-                    row.meaning
-                )
-            }
-        };
         let set = match row.scope {
             Scope::Session => "yes",
             Scope::Table => "no",
         };
         let allowed = row.form.allowed();
         text.push_str(&format!(
-            "| {} | {} | {meaning} | {allowed} | {set} |\n",
+            "| {} | {} | {} | {allowed} | {set} |\n",
             names.join(", "),
             row.default,
+            row.meaning,
         ));
     }
     text

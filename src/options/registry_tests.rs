@@ -40,14 +40,6 @@ fn an_unknown_name_gets_the_nearest_one() {
 }
 
 #[test]
-fn what_is_planned_is_told_apart_from_what_is_misspelt() {
-    let error = find("sink.default_stream.flush_interval").unwrap_err();
-    for part in ["sink.default_stream.flush_interval", "unbounded plans"] {
-        assert!(error.message().contains(part), "{error}");
-    }
-}
-
-#[test]
 fn a_wrong_value_is_named_with_what_is_allowed() {
     for (row, value, allowed) in [
         (&SCAN_IDLE_TIMEOUT, "10", "duration"),

@@ -9,7 +9,7 @@ use chrono::{DateTime, Utc};
 use super::endpoint::{EndpointUrl, Plaintext};
 use super::failure::DeadLetterTarget;
 use super::raw::RawOptions;
-use super::registry::{self, OptionRow, Stage};
+use super::registry::{self, OptionRow};
 use super::sink::{SinkOptions, WriteMethod, check_methods, sink};
 use super::values;
 use crate::error::{Error, Result};
@@ -246,22 +246,14 @@ impl Options {
     /// not.
     ///
     /// # Errors
-    /// A pair that cannot go together, an address that is not allowed, or an
-    /// option that this version does not act on. The error names them.
+    /// A pair that cannot go together, or an address that is not allowed. The error
+    /// names them.
     pub fn resolve_over(own: &RawOptions, defaults: &RawOptions) -> Result<Self> {
         let raw = &own.or_defaults(defaults);
         check_pairs(raw)?;
         check_used(own, raw)?;
         check_methods(own, raw)?;
         super::cdc::check_used(own, raw)?;
-        for (name, _) in raw.iter() {
-            if let Stage::Planned(feature) = registry::find(name)?.stage {
-                return Err(Error::configuration(format!(
-                    "option '{name}' belongs to {feature}, which this version does not do yet: \
-                     leave it out"
-                )));
-            }
-        }
         let connection = connection(raw)?;
         let sink = sink(raw)?;
         check_storage(raw, &connection, &sink)?;

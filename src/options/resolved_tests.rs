@@ -333,14 +333,6 @@ fn every_value_arrives() {
 }
 
 #[test]
-fn what_is_planned_is_refused_rather_than_ignored() {
-    refused(
-        &[("sink.default_stream.flush_interval", "3 s")],
-        &["'sink.default_stream.flush_interval'", "unbounded plans"],
-    );
-}
-
-#[test]
 fn what_is_said_of_load_jobs_is_checked() {
     let loads = ("sink.write_method", "file_loads");
     let staging = ("sink.file_loads.staging_path", "gs://bucket/prefix");

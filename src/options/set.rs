@@ -6,7 +6,7 @@ use datafusion::config::{ConfigEntry, ConfigExtension, ConfigOptions, ExtensionO
 use datafusion::error::Result as DataFusionResult;
 
 use super::raw::RawOptions;
-use super::registry::{self, Display, OptionRow, Scope, Stage};
+use super::registry::{self, Display, OptionRow, Scope};
 use crate::error::{Error, Result};
 
 /// The defaults of a session, as DataFusion's configuration holds them. An
@@ -71,7 +71,7 @@ impl ExtensionOptions for BigQueryOptions {
     fn entries(&self) -> Vec<ConfigEntry> {
         registry::REGISTRY
             .iter()
-            .filter(|row| row.scope == Scope::Session && row.stage == Stage::Ready)
+            .filter(|row| row.scope == Scope::Session)
             .map(|row| ConfigEntry {
                 key: format!("{}.{}", Self::PREFIX, row.name),
                 value: self.raw.get(row).map(|value| match row.display {
@@ -86,12 +86,6 @@ impl ExtensionOptions for BigQueryOptions {
 
 /// Refuses an option that a session cannot have.
 fn of_sessions(row: &OptionRow) -> Result<()> {
-    if let Stage::Planned(feature) = row.stage {
-        return Err(Error::configuration(format!(
-            "option '{}' belongs to {feature}, which this version does not do yet",
-            row.name
-        )));
-    }
     if row.scope == Scope::Table {
         return Err(Error::configuration(format!(
             "option '{}' is about one table: say it in the OPTIONS of CREATE EXTERNAL TABLE",
@@ -138,11 +132,6 @@ mod tests {
             ("bigquery.scan.idle_time", "1 s", "scan.idle_timeout"),
             ("bigquery.scan.idle_timeout", "soon", "'soon'"),
             ("bigquery.table", "t", "OPTIONS"),
-            (
-                "bigquery.sink.default_stream.flush_interval",
-                "3 s",
-                "unbounded plans",
-            ),
         ] {
             let error = config.set(key, value).unwrap_err();
             assert!(error.to_string().contains(named), "{key}: {error}");

@@ -51,6 +51,9 @@ pub struct SinkOptions {
     pub default_stream: StreamOptions,
     /// How many connections there are to the default stream.
     pub default_connections: ConnectionCounts,
+    /// How long rows wait at most to be sent to the default stream, while the input gives
+    /// few of them.
+    pub flush_interval: Option<Duration>,
     /// Of buffered streams.
     pub buffered_stream: StreamOptions,
     /// Of pending streams.
@@ -198,6 +201,7 @@ impl WriteMethod {
                 rows.extend([
                     &registry::SINK_MIN_CONNECTIONS,
                     &registry::SINK_MAX_CONNECTIONS,
+                    &registry::SINK_FLUSH_INTERVAL,
                 ]);
                 rows
             }
@@ -348,6 +352,7 @@ pub(super) fn sink(raw: &RawOptions) -> Result<SinkOptions> {
         checkpoint_interval: duration(raw, &registry::SINK_CHECKPOINT_INTERVAL),
         default_stream: StreamOptions::resolve(raw, &stream_rows::DEFAULT_STREAM)?,
         default_connections: ConnectionCounts::resolve(raw)?,
+        flush_interval: duration(raw, &registry::SINK_FLUSH_INTERVAL),
         buffered_stream: StreamOptions::resolve(raw, &stream_rows::BUFFERED_STREAM)?,
         pending_stream: StreamOptions::resolve(raw, &stream_rows::PENDING_STREAM)?,
     })

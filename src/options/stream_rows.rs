@@ -1,6 +1,6 @@
 //! The rows of the options that every kind of write stream has, once for each kind.
 
-use super::registry::{Display, OptionRow, Scope, Stage, ValueForm};
+use super::registry::{Display, OptionRow, Scope, ValueForm};
 
 /// The options of one kind of write stream.
 #[derive(Debug)]
@@ -48,7 +48,6 @@ macro_rules! row {
             meaning: $meaning,
             form: $form,
             scope: Scope::Session,
-            stage: Stage::Ready,
             display: Display::Shown,
         }
     };

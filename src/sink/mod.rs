@@ -15,6 +15,7 @@
 //! user of the protocol: [`exec`] has its plan nodes, [`handover`] and [`execution`] are
 //! what they tell each other, [`periodic`] commits plans that never end, [`data_sink`] is
 //! what takes the nodes' place where one writer is enough, [`statement`] what both share,
+//! [`feed`] gives the writers their rows,
 //! [`arrange`] decides how many writers there are, and [`checkpoint`] makes statements
 //! repeatable.
 
@@ -36,6 +37,7 @@ mod exec;
 mod execution;
 mod failure;
 mod fan_out;
+mod feed;
 mod handover;
 mod intake;
 mod load;

@@ -21,6 +21,7 @@ use futures::{Stream, StreamExt, stream};
 use tokio::sync::watch;
 
 use super::execution::{Committing, Execution};
+use super::feed::Feed;
 use super::handover::{Handover, Stand};
 use super::metrics::{LiveMetrics, WriterMetrics};
 use super::protocol::{BigQuerySink, Committable, Committer, SinkWriter};
@@ -30,7 +31,7 @@ use crate::client::retry::Clock;
 struct Task {
     number: usize,
     writer: SinkWriter,
-    input: SendableRecordBatchStream,
+    feed: Feed,
     execution: Arc<Execution>,
     asked: watch::Receiver<u64>,
     answered: u64,
@@ -55,7 +56,7 @@ pub(super) fn write(
     let task = Task {
         number,
         writer,
-        input,
+        feed: Feed::new(input, sink),
         execution,
         asked,
         answered,
@@ -105,15 +106,12 @@ impl Task {
                     self.answered = asked;
                     return Ok(Stand::Answered);
                 }
-                next = self.input.next() => next,
+                next = self.feed.next() => next,
             };
-            let Some(batch) = next else {
+            let given = self.feed.give(next, &mut self.writer, &self.metrics);
+            if !given.await? {
                 return Ok(Stand::Ended);
-            };
-            let batch = batch?;
-            let timer = self.metrics.write_time.timer();
-            self.writer.write(batch).await?;
-            timer.done();
+            }
         }
     }
 

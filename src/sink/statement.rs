@@ -8,9 +8,9 @@ use std::fmt;
 
 use datafusion::error::Result;
 use datafusion::execution::SendableRecordBatchStream;
-use futures::StreamExt;
 
 use super::execution::Execution;
+use super::feed::Feed;
 use super::metrics::LiveMetrics;
 use super::protocol::{BigQuerySink, Committable, PlannedChange};
 use crate::plan_node::write_list;
@@ -64,17 +64,18 @@ pub(super) fn describe(
 pub(super) async fn written(
     sink: &BigQuerySink,
     partition: usize,
-    mut input: SendableRecordBatchStream,
+    input: SendableRecordBatchStream,
     metrics: &LiveMetrics,
     execution: Option<&Execution>,
 ) -> Result<Vec<Committable>> {
     let mut writer = sink.writer(partition, None)?;
     let metrics = metrics.writer(partition, sink.write_method(), writer.counters());
-    while let Some(batch) = input.next().await {
-        let batch = batch?;
-        let timer = metrics.write_time.timer();
-        writer.write(batch).await?;
-        timer.done();
+    let mut feed = Feed::new(input, sink);
+    loop {
+        let next = feed.next().await;
+        if !feed.give(next, &mut writer, &metrics).await? {
+            break;
+        }
     }
     let timer = metrics.write_time.timer();
     let committables = writer.prepare_commit().await?;

@@ -130,12 +130,16 @@ struct Setup {
 impl Setup {
     /// A session with the table `t` of the service and the source `feed`.
     async fn new(method: &str, partitions: usize, infinite: bool) -> Self {
+        Self::saying(&[("sink.write_method", method)], partitions, infinite).await
+    }
+
+    async fn saying(said: &[(&str, &str)], partitions: usize, infinite: bool) -> Self {
         let server = Server::start(1 << 20).await;
         server.create_dataset("d").await;
         server.create_bucket("bucket").await;
         server.query("CREATE TABLE d.t (n INT64)").await;
         let clock = Ticks::new();
-        let context = session(&server, &clock, &[("sink.write_method", method)]).await;
+        let context = session(&server, &clock, said).await;
         let set = format!("SET datafusion.execution.target_partitions = {partitions}");
         context.sql(&set).await.unwrap();
         let (mut mouths, mut feeds) = (Vec::new(), Vec::new());
@@ -235,6 +239,35 @@ async fn rows_are_committed_whenever_an_interval_has_passed() {
                 assert!(setup.server.objects("bucket").await.is_empty(), "{case}");
             }
         }
+    }
+}
+
+/// Whether the input may end makes no difference.
+#[tokio::test(flavor = "multi_thread")]
+async fn few_rows_are_sent_when_they_have_waited_long_enough() {
+    for infinite in [false, true] {
+        let mut setup = Setup::new(METHODS[0], 1, infinite).await;
+        let (_, mut answers) = setup.insert().await;
+        setup.mouths[0].put(0..3).await;
+        assert_eq!(setup.stored().await, (0, 0));
+        setup.mouths.clear();
+        assert_eq!(answers.recv().await.unwrap().unwrap(), 3);
+
+        // The clock here lets an hour pass at once.
+        let said = [("sink.default_stream.flush_interval", "1 h")];
+        let mut setup = Setup::saying(&said, 1, infinite).await;
+        let (_, mut answers) = setup.insert().await;
+        for rows in [0..3, 3..5] {
+            let end = rows.end;
+            setup.mouths[0].put(rows).await;
+            while setup.stored().await != (end, end) {
+                assert!(answers.try_recv().is_err(), "the statement is not over");
+                tokio::time::sleep(Duration::from_millis(5)).await;
+            }
+        }
+        setup.mouths.clear();
+        assert_eq!(answers.recv().await.unwrap().unwrap(), 5);
+        assert_eq!(setup.stored().await, (5, 5));
     }
 }
 

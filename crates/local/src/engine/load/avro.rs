@@ -12,6 +12,7 @@ use super::avro_schema::{Rules, without_logical_types};
 use super::convert::{FileField, FileKind};
 use super::decode::decoding;
 use super::encoding::contents;
+use super::parallel::in_parallel;
 use super::parquet::{columns_of, target_schema};
 use super::{Columns, FormatOptions, LoadFile, Loaded, reading};
 use crate::error::Result;
@@ -40,13 +41,14 @@ pub(super) fn read(
         .map(|(_, open)| open.fields.as_slice())
         .unwrap_or_default();
     let schema = target_schema(newest, columns);
-    let mut batches = Vec::new();
+    let mut parts = Vec::new();
     for (_, open) in &opened {
-        for block in blocks(open)? {
-            let batch = read_block(open, &block)?;
-            batches.push(columns_of(&batch, &open.fields, &schema, FileKind::Avro)?);
-        }
+        parts.extend(blocks(open)?.into_iter().map(|block| (open, block)));
     }
+    let batches = in_parallel(parts, |(open, block)| {
+        let batch = read_block(open, &block)?;
+        columns_of(&batch, &open.fields, &schema, FileKind::Avro)
+    })?;
     Ok(Loaded {
         schema,
         batches,

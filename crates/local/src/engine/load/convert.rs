@@ -10,16 +10,13 @@ use arrow::array::{
 };
 use arrow::buffer::{NullBuffer, OffsetBuffer};
 use arrow::compute::{CastOptions, cast_with_options};
-use arrow::datatypes::{
-    DataType, Date32Type, Decimal128Type, Decimal256Type, Field as ArrowField, Fields, Int64Type,
-    TimeUnit, i256,
-};
+use arrow::datatypes::{DataType, Date32Type, Field as ArrowField, Fields, Int64Type, TimeUnit};
 
+use super::decimals::{decimal_texts, decimals, more_digits};
 use super::reading;
 use crate::error::{Result, ServiceError};
 use crate::schema::{Field, FieldType, Mode, arrow_field};
 use crate::value::civil::{MAX_DATE, MAX_MICROS, MIN_DATE, MIN_MICROS};
-use crate::value::decimal::{write_decimal128, write_decimal256};
 use crate::value::geography::normalize_geography;
 use crate::value::json::normalize_json;
 
@@ -163,7 +160,7 @@ pub(super) fn convert(
     }
 }
 
-fn broken(path: &str, what: impl std::fmt::Display) -> ServiceError {
+pub(super) fn broken(path: &str, what: impl std::fmt::Display) -> ServiceError {
     reading(format_args!("column '{path}': {what}"))
 }
 
@@ -403,7 +400,7 @@ fn value(
 }
 
 /// Arrow encodings of the same values as the plain type.
-fn plain(array: &ArrayRef, path: &str) -> Result<ArrayRef> {
+pub(super) fn plain(array: &ArrayRef, path: &str) -> Result<ArrayRef> {
     match array.data_type() {
         DataType::Dictionary(_, value) => cast(array, value, path),
         DataType::LargeUtf8 | DataType::Utf8View => cast(array, &DataType::Utf8, path),
@@ -503,21 +500,23 @@ fn scalar(array: &ArrayRef, target: &Field, path: &str) -> Result<ArrayRef> {
         },
         FieldType::Numeric | FieldType::Bignumeric => {
             let to = arrow_field(&plain_target(target)).data_type().clone();
+            let beyond = || {
+                let name = target.field_type.sql_name();
+                broken(path, format_args!("a value is out of range of {name}"))
+            };
+            if let (DataType::Decimal128(_, scale), DataType::Decimal128(_, wanted)) =
+                (array.data_type(), &to)
+                && let Ok(digits) = u32::try_from(wanted - scale)
+            {
+                return more_digits(array.as_primitive(), digits, *wanted).ok_or_else(beyond);
+            }
             let wide = match array.data_type() {
                 DataType::Decimal128(_, scale) => {
                     cast(array, &DataType::Decimal256(76, *scale), path)?
                 }
                 _ => Arc::clone(array),
             };
-            cast(&wide, &to, path).map_err(|_| {
-                broken(
-                    path,
-                    format_args!(
-                        "a value is out of range of {}",
-                        target.field_type.sql_name()
-                    ),
-                )
-            })
+            cast(&wide, &to, path).map_err(|_| beyond())
         }
         _ => cast(array, arrow_field(&plain_target(target)).data_type(), path),
     }
@@ -571,76 +570,13 @@ fn texts(
     Ok(Arc::new(out.finish()))
 }
 
-fn decimal_texts(array: &ArrayRef, path: &str) -> Result<ArrayRef> {
-    let mut out = StringBuilder::new();
-    let mut text = String::new();
-    for row in 0..array.len() {
-        if array.is_null(row) {
-            out.append_null();
-            continue;
-        }
-        text.clear();
-        match array.data_type() {
-            DataType::Decimal128(_, scale) => {
-                let value = array.as_primitive::<Decimal128Type>().value(row);
-                write_decimal128(value, *scale, &mut text);
-            }
-            DataType::Decimal256(_, scale) => {
-                let value = array.as_primitive::<Decimal256Type>().value(row);
-                write_decimal256(value, *scale, &mut text);
-            }
-            other => return Err(broken(path, format_args!("{other} is no decimal"))),
-        }
-        out.append_value(&text);
-    }
-    Ok(Arc::new(out.finish()))
-}
-
-/// Big-endian two's complement bytes as decimals of the widest Arrow type.
-fn decimals(array: &ArrayRef, scale: u8, path: &str) -> Result<ArrayRef> {
-    let bytes = plain(array, path)?;
-    let DataType::Binary = bytes.data_type() else {
-        return Err(broken(path, "decimals are not bytes"));
-    };
-    let mut values: Vec<Option<i256>> = Vec::with_capacity(bytes.len());
-    for value in bytes.as_binary::<i32>() {
-        values.push(match value {
-            None => None,
-            Some(value) => {
-                Some(big_endian(value).ok_or_else(|| {
-                    broken(path, format_args!("a decimal of {} bytes", value.len()))
-                })?)
-            }
-        });
-    }
-    let scale = i8::try_from(scale).map_err(|e| broken(path, e))?;
-    let decimals: arrow::array::Decimal256Array = values.into_iter().collect();
-    // The precision is a promise about digits that nothing here relies on.
-    decimals
-        .with_precision_and_scale(76, scale)
-        .map(|d| Arc::new(d) as ArrayRef)
-        .map_err(|e| broken(path, e))
-}
-
-fn big_endian(bytes: &[u8]) -> Option<i256> {
-    let negative = bytes.first()? & 0x80 != 0;
-    let fill = if negative { 0xff } else { 0 };
-    let mut wide = [fill; 32];
-    let (extra, kept) = bytes.split_at(bytes.len().saturating_sub(32));
-    if extra.iter().any(|b| *b != fill) {
-        return None;
-    }
-    wide[32 - kept.len()..].copy_from_slice(kept);
-    // What was cut off must not have changed the sign.
-    ((wide[0] & 0x80 != 0) == negative).then(|| i256::from_be_bytes(wide))
-}
-
 #[cfg(test)]
 mod tests {
     use arrow::array::{
         BinaryArray, Decimal128Array, Int32Array, Int64Array, StringArray,
         TimestampNanosecondArray, UInt64Array,
     };
+    use arrow::datatypes::Decimal128Type;
 
     use super::*;
 
@@ -726,6 +662,22 @@ mod tests {
             numeric.as_primitive::<Decimal128Type>().value(0),
             1_250_000_000
         );
+        let whole = |v| Decimal128Array::from(vec![Some(v), None]);
+        let most = 10_i128.pow(29) - 1;
+        let whole = |v| whole(v).with_precision_and_scale(38, 0).unwrap();
+        for value in [most, -most] {
+            let numeric = to(whole(value), Leaf::Plain, FieldType::Numeric).unwrap();
+            let numeric = numeric.as_primitive::<Decimal128Type>();
+            assert_eq!(numeric.value(0), value * 1_000_000_000);
+            assert!(numeric.is_null(1));
+        }
+        for value in [most + 1, -most - 1] {
+            let error = to(whole(value), Leaf::Plain, FieldType::Numeric).unwrap_err();
+            assert!(
+                error.message.contains("out of range of NUMERIC"),
+                "{error:?}"
+            );
+        }
         let text = to(decimal(-125), Leaf::Plain, FieldType::String).unwrap();
         assert_eq!(text.as_string::<i32>().value(0), "-1.25");
         let huge = 10_i128.pow(36);
@@ -735,11 +687,6 @@ mod tests {
 
     #[test]
     fn decimal_bytes_are_big_endian() {
-        assert_eq!(big_endian(&[0xff]), Some(i256::MINUS_ONE));
-        assert_eq!(big_endian(&[1, 0]), Some(i256::from_i128(256)));
-        assert_eq!(big_endian(&[0; 40]), Some(i256::ZERO));
-        assert_eq!(big_endian(&[1; 33]), None);
-        assert_eq!(big_endian(&[]), None);
         let bytes = BinaryArray::from(vec![Some(&[4_u8, 226][..])]);
         let shape = Leaf::DecimalBytes { scale: 2 };
         let numeric = to(bytes, shape, FieldType::Numeric).unwrap();

@@ -10,7 +10,8 @@
 //! | [`avro`], [`avro_schema`] | Avro object container files |
 //! | [`parquet`], [`parquet_schema`] | Parquet |
 //! | [`decode`] | what a decoder's panic means |
-//! | [`convert`] | Arrow values of files as BigQuery's |
+//! | [`parallel`] | parts of files on every core |
+//! | [`convert`], [`decimals`] | Arrow values of files as BigQuery's |
 
 mod avro;
 mod avro_schema;
@@ -18,12 +19,14 @@ mod convert;
 mod csv;
 mod csv_scan;
 mod decimal;
+mod decimals;
 mod decode;
 mod defaults;
 mod detect;
 mod encoding;
 mod json;
 mod options;
+mod parallel;
 mod parquet;
 mod parquet_schema;
 

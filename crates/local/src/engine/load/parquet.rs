@@ -9,6 +9,7 @@ use parquet::arrow::arrow_reader::{ArrowReaderOptions, ParquetRecordBatchReaderB
 use super::convert::{FileField, FileKind, convert};
 use super::decode::{decoded, decoding};
 use super::encoding::contents;
+use super::parallel::in_parallel;
 use super::parquet_schema::Rules;
 use super::{Columns, FormatOptions, LoadFile, Loaded, reading};
 use crate::error::Result;
@@ -35,18 +36,24 @@ pub(super) fn read(
         .map(|(_, (_, fields))| fields.as_slice())
         .unwrap_or_default();
     let schema = target_schema(newest, columns);
-    let mut batches = Vec::new();
-    for (_, (builder, fields)) in opened {
+    let parts = opened.into_iter().map(|(_, open)| open).collect();
+    let batches = in_parallel(parts, |(builder, fields)| {
         let builder = builder.with_batch_size(BATCH_ROWS);
         let reader = decoding(|| builder.build())?.map_err(reading)?;
-        for batch in decoded(reader) {
-            let batch = batch?.map_err(reading)?;
-            batches.push(columns_of(&batch, &fields, &schema, FileKind::Parquet)?);
-        }
-    }
+        decoded(reader)
+            .map(|batch| {
+                columns_of(
+                    &batch?.map_err(reading)?,
+                    &fields,
+                    &schema,
+                    FileKind::Parquet,
+                )
+            })
+            .collect::<Result<Vec<_>>>()
+    })?;
     Ok(Loaded {
         schema,
-        batches,
+        batches: batches.into_iter().flatten().collect(),
         bad_records: 0,
         errors: Vec::new(),
     })
