@@ -206,6 +206,7 @@ fn what_is_said_of_writing_is_checked() {
             "range_partitioning.start",
         ),
         ("sink.table_create.clustered_fields", "a,b,c,d,e", "four"),
+        ("sink.table_create.clustered_fields", "id, Id", "once"),
         ("sink.table_create.labels", "Team=x", "lower-case"),
         ("sink.failure.max_rows", "3", "sink.failure.policy"),
         (
@@ -232,8 +233,18 @@ fn what_is_said_of_new_tables_goes_together() {
         ("sink.table_create.range_partitioning.interval", "10"),
     ];
     resolve(&range).unwrap();
+    range[3].1 = "1";
+    range[2].1 = "10000";
+    resolve(&range).unwrap();
+    range[2].1 = "10001";
+    refused(&range, &["range_partitioning.interval", "10001", "10000"]);
     range.push(by_time);
     refused(&range, &["time_partitioning.type", "range_partitioning"]);
+    let marks = [
+        ("sink.json_field_paths", "a.b, c"),
+        ("sink.geography_field_paths", "x, C"),
+    ];
+    refused(&marks, &[marks[0].0, marks[1].0, "'c'"]);
     range[2].1 = "0";
     range.pop();
     refused(

@@ -319,6 +319,7 @@ pub(super) fn sink(raw: &RawOptions) -> Result<SinkOptions> {
         )));
     }
     let create_disposition = create_disposition(raw)?;
+    let (json_field_paths, geography_field_paths) = marks(raw)?;
     Ok(SinkOptions {
         write_method,
         file_loads,
@@ -337,8 +338,8 @@ pub(super) fn sink(raw: &RawOptions) -> Result<SinkOptions> {
         create_disposition,
         table_create: table_create(raw)?,
         derive_required_columns: is_on(raw, &registry::SINK_DERIVE_REQUIRED_COLUMNS),
-        json_field_paths: list(raw, &registry::SINK_JSON_FIELD_PATHS),
-        geography_field_paths: list(raw, &registry::SINK_GEOGRAPHY_FIELD_PATHS),
+        json_field_paths,
+        geography_field_paths,
         schema_update: SchemaUpdateOptions {
             allow_new_fields: is_on(raw, &registry::SINK_ALLOW_NEW_FIELDS),
             allow_field_relaxation: is_on(raw, &registry::SINK_ALLOW_FIELD_RELAXATION),
@@ -420,6 +421,26 @@ fn check_routing(raw: &RawOptions) -> Result<()> {
         )));
     }
     Ok(())
+}
+
+/// Columns that are JSON, and those that are GEOGRAPHY.
+///
+/// # Errors
+/// A column that would be both.
+fn marks(raw: &RawOptions) -> Result<(Vec<String>, Vec<String>)> {
+    let rows = (
+        &registry::SINK_JSON_FIELD_PATHS,
+        &registry::SINK_GEOGRAPHY_FIELD_PATHS,
+    );
+    let (json, geography) = (list(raw, rows.0), list(raw, rows.1));
+    let both = |path: &&String| geography.iter().any(|g| g.eq_ignore_ascii_case(path));
+    match json.iter().find(both) {
+        None => Ok((json, geography)),
+        Some(path) => Err(Error::configuration(format!(
+            "options '{}' and '{}' both name '{path}': a column is the one or the other",
+            rows.0.name, rows.1.name
+        ))),
+    }
 }
 
 fn list(raw: &RawOptions, row: &OptionRow) -> Vec<String> {

@@ -1,5 +1,6 @@
 //! What tables that a write creates are like.
 
+use std::collections::HashSet;
 use std::time::Duration;
 
 use super::raw::RawOptions;
@@ -11,6 +12,10 @@ use crate::error::{Error, Result};
 /// The service takes no more columns to cluster by
 /// (<https://cloud.google.com/bigquery/docs/clustered-tables#limitations>).
 const MAX_CLUSTERED_FIELDS: usize = 4;
+
+/// The service makes no more partitions
+/// (<https://cloud.google.com/bigquery/quotas#partitioned_tables>).
+const MAX_PARTITIONS: i128 = 10_000;
 
 /// Of labels (<https://cloud.google.com/bigquery/docs/labels-intro#requirements>).
 const MAX_LABELS: usize = 64;
@@ -91,6 +96,14 @@ pub(super) fn table_create(raw: &RawOptions) -> Result<TableCreateOptions> {
     if clustered_fields.len() > MAX_CLUSTERED_FIELDS {
         let said = raw.get(clustered).unwrap_or_default();
         return Err(clustered.refused(said, "at most four columns"));
+    }
+    let mut seen = HashSet::new();
+    if !clustered_fields
+        .iter()
+        .all(|field| seen.insert(field.to_lowercase()))
+    {
+        let said = raw.get(clustered).unwrap_or_default();
+        return Err(clustered.refused(said, "columns that are each there once"));
     }
     Ok(TableCreateOptions {
         partitioning: partitioning(raw)?,
@@ -173,6 +186,17 @@ fn partitioning(raw: &RawOptions) -> Result<Option<NewPartitioning>> {
             if interval <= 0 {
                 return Err(SINK_CREATE_RANGE_INTERVAL
                     .refused(&interval.to_string(), "a whole number above zero"));
+            }
+            let width = i128::from(end) - i128::from(start);
+            let partitions = (width + i128::from(interval) - 1) / i128::from(interval);
+            if partitions > MAX_PARTITIONS {
+                return Err(Error::configuration(format!(
+                    "options '{}' {start}, '{}' {end} and '{}' {interval} make {partitions} \
+                     partitions, and a table has {MAX_PARTITIONS} at most: make them wider",
+                    SINK_CREATE_RANGE_START.name,
+                    SINK_CREATE_RANGE_END.name,
+                    SINK_CREATE_RANGE_INTERVAL.name
+                )));
             }
             Ok(Some(NewPartitioning::Range {
                 field: raw

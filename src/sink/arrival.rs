@@ -14,6 +14,7 @@ use arrow::datatypes::{DataType, Field, FieldRef, Fields, Schema, SchemaRef};
 use datafusion::common::ScalarValue;
 
 use super::failure::{Content, FailedRow};
+use super::numbered::{Numbered, RowNumbers};
 use crate::error::{Error, ErrorKind, Result};
 
 /// The metadata of a column of checked values.
@@ -170,15 +171,20 @@ impl Arrival {
         &self,
         batch: RecordBatch,
         first_row: u64,
-    ) -> Result<(RecordBatch, Vec<FailedRow>)> {
+    ) -> Result<(Numbered, Vec<FailedRow>)> {
         let wrong = |error: arrow::error::ArrowError| {
             Error::new(
                 ErrorKind::InvalidArgument,
                 format!("a batch has not the columns that the sink was made for: {error}"),
             )
         };
+        let mut numbers = RowNumbers::from(first_row);
         if self.checked.is_empty() && self.extra.is_empty() {
-            return Ok((batch, Vec::new()));
+            let rows = Numbered {
+                rows: batch,
+                numbers,
+            };
+            return Ok((rows, Vec::new()));
         }
         let (mut columns, failed) = self.uncheck(&batch, first_row)?;
         let plain = Arc::new(Schema::new(
@@ -193,14 +199,16 @@ impl Arrival {
                     *kept = false;
                 }
             }
+            let kept = keep.iter().enumerate().filter(|(_, kept)| **kept);
+            numbers = numbers.select(kept.map(|(at, _)| at));
             batch = filter_record_batch(&batch, &BooleanArray::from(keep)).map_err(wrong)?;
         }
         columns = batch.columns().to_vec();
         for added in &self.extra {
             columns.push(added.values(&batch)?);
         }
-        let batch = RecordBatch::try_new(Arc::clone(&self.whole), columns).map_err(wrong)?;
-        Ok((batch, failed))
+        let rows = RecordBatch::try_new(Arc::clone(&self.whole), columns).map_err(wrong)?;
+        Ok((Numbered { rows, numbers }, failed))
     }
 
     /// The columns without what says that they were cast, and the rows whose values
@@ -339,7 +347,8 @@ mod tests {
         let batch = given();
         let arrival = Arrival::new(batch.schema(), Vec::new(), &[]).unwrap();
         assert_eq!(arrival.written.field(0).data_type(), &DataType::Int64);
-        let (rows, failed) = arrival.take(batch, 11).unwrap();
+        let (Numbered { rows, numbers }, failed) = arrival.take(batch, 11).unwrap();
+        assert_eq!((numbers.of(0), numbers.of(1)), (11, 13));
         assert_eq!(rows.num_rows(), 2);
         assert_eq!(
             rows.column(0).as_ref(),
@@ -377,7 +386,7 @@ mod tests {
         let batch = given();
         let arrival = Arrival::new(batch.schema(), extra.clone(), &["S".to_string()]).unwrap();
         let (rows, _) = arrival.take(batch.clone(), 1).unwrap();
-        let rows = arrival.written(rows).unwrap();
+        let rows = arrival.written(rows.rows).unwrap();
         let names: Vec<_> = rows
             .schema()
             .fields()

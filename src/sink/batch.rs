@@ -8,6 +8,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use arrow::array::RecordBatch;
 
 use super::failure::{Content, FailedRow};
+use super::numbered::RowNumbers;
 use crate::client::write::RequestRows;
 use crate::error::Result;
 use crate::options::MAX_APPEND_REQUEST_BYTES;
@@ -19,9 +20,8 @@ pub(super) struct Origin {
     encoded: Arc<EncodedRows>,
     /// Positions in `encoded`, ascending.
     positions: Vec<Range<usize>>,
-    /// The number of the first row of the batch in what the writer was given, from
-    /// 1.
-    first_row: u64,
+    /// Of the batch's rows.
+    numbers: Arc<RowNumbers>,
     /// The rows as they were given, where those that fail are to be kept.
     source: Option<RecordBatch>,
     /// Of a part of a request that is taken apart to find the rows that are wrong.
@@ -62,7 +62,8 @@ pub(super) type Ready = (Origin, RequestRows);
 #[derive(Debug, Default)]
 pub(super) struct Cut {
     pub(super) ready: Vec<Ready>,
-    pub(super) failed: Vec<FailedRow>,
+    /// With their positions in the batch.
+    pub(super) failed: Vec<(usize, FailedRow)>,
 }
 
 impl Cut {
@@ -72,7 +73,7 @@ impl Cut {
     /// rows that fail are to be kept.
     pub(super) fn new(
         encoded: EncodedRows,
-        first_row: u64,
+        numbers: RowNumbers,
         target: usize,
         overhead: usize,
         source: Option<RecordBatch>,
@@ -81,14 +82,15 @@ impl Cut {
         let origin = Origin {
             encoded: Arc::new(encoded),
             positions: Vec::new(),
-            first_row,
+            numbers: Arc::new(numbers),
             source,
             narrowed: None,
         };
         let errors = origin.encoded.errors().iter();
         cut.failed.extend(errors.map(|error| {
             let column = (!error.column.is_empty()).then(|| error.column.clone());
-            origin.failed_row(error.row, column, error.message.clone())
+            let failed = origin.failed_row(error.row, column, error.message.clone());
+            (error.row, failed)
         }));
         let most = MAX_APPEND_REQUEST_BYTES.saturating_sub(overhead);
         let limit = target.saturating_sub(overhead).max(1);
@@ -100,7 +102,10 @@ impl Cut {
             let too_large = cut.add(alone, &origin);
             cut.failed.extend(too_large.iter().map(|error| {
                 let why = "it alone is larger than a request may be (9 MiB)";
-                origin.failed_row(error.row, None, why.to_string())
+                (
+                    error.row,
+                    origin.failed_row(error.row, None, why.to_string()),
+                )
             }));
         }
         Ok(cut)
@@ -145,7 +150,7 @@ impl Origin {
             left -= range.len();
         }
         FailedRow {
-            row: self.first_row,
+            row: self.numbers.of(0),
             column: None,
             message,
             content: None,
@@ -155,7 +160,7 @@ impl Origin {
     /// The row with this number in its batch, which failed.
     fn failed_row(&self, row: usize, column: Option<String>, message: String) -> FailedRow {
         FailedRow {
-            row: number(row, self.first_row),
+            row: self.numbers.of(row),
             column,
             message,
             content: self.source.as_ref().map(|source| Content::of(source, row)),
@@ -230,8 +235,4 @@ impl Origin {
             ..self.clone()
         }
     }
-}
-
-fn number(row: usize, first_row: u64) -> u64 {
-    first_row.saturating_add(u64::try_from(row).unwrap_or(u64::MAX))
 }

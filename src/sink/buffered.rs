@@ -6,11 +6,11 @@
 //! need not know what came after it: if the stream ends where the state says, it is
 //! used again, and if not, it is left as it is, and another one is made.
 
-use arrow::array::RecordBatch;
 use async_trait::async_trait;
 
 use super::created::{CreatedStreams, Position};
 use super::intake::Intake;
+use super::numbered::Numbered;
 use super::protocol::{Committable, StreamPosition, WriterState};
 use super::writer::TableWriter;
 use crate::client::write::streams::StreamKind;
@@ -42,8 +42,8 @@ impl BufferedWriter {
 
 #[async_trait]
 impl TableWriter for BufferedWriter {
-    async fn write(&mut self, batch: RecordBatch) -> Result<()> {
-        self.streams.write(batch).await
+    async fn write(&mut self, rows: Numbered) -> Result<()> {
+        self.streams.write(rows).await
     }
 
     async fn flush(&mut self) -> Result<()> {

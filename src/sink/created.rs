@@ -3,10 +3,9 @@
 
 use std::collections::VecDeque;
 
-use arrow::array::RecordBatch;
-
 use super::batch::{Origin, Ready};
 use super::intake::Intake;
+use super::numbered::Numbered;
 use crate::client::write::append::{AppendStream, Settled, StartAt};
 use crate::client::write::streams::{CreatedStream, StreamKind};
 use crate::error::{Error, ErrorKind, Result};
@@ -58,8 +57,8 @@ impl CreatedStreams {
     }
 
     /// Takes a batch, and sends what has become worth a request.
-    pub(super) async fn write(&mut self, batch: RecordBatch) -> Result<()> {
-        self.intake.hold(batch);
+    pub(super) async fn write(&mut self, rows: Numbered) -> Result<()> {
+        self.intake.hold(rows);
         if !self.intake.is_due() {
             return Ok(());
         }

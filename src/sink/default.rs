@@ -1,12 +1,12 @@
 //! The writer behind `storage_api_at_least_once`.
 
-use arrow::array::RecordBatch;
 use async_trait::async_trait;
 use futures::future::select_all;
 
 use super::batch::{Origin, Ready};
 use super::budget::Slot;
 use super::intake::Intake;
+use super::numbered::Numbered;
 use super::protocol::{Committable, WriterState};
 use super::writer::TableWriter;
 use crate::client::write::append::{AppendStream, RequestOrder, Settled};
@@ -46,8 +46,8 @@ impl DefaultWriter {
 
 #[async_trait]
 impl TableWriter for DefaultWriter {
-    async fn write(&mut self, batch: RecordBatch) -> Result<()> {
-        self.intake.hold(batch);
+    async fn write(&mut self, rows: Numbered) -> Result<()> {
+        self.intake.hold(rows);
         if self.intake.is_due() {
             let outcome = self.send_held().await;
             return self.outcome(outcome).await;

@@ -11,6 +11,7 @@ use futures::future::try_join_all;
 
 use super::failure::FailedRow;
 use super::metrics::SinkCounters;
+use super::numbered::Numbered;
 use super::protocol::{BigQuerySink, Committable, DestinationState, WriterState};
 use super::route::Route;
 use super::writer::TableWriter;
@@ -100,22 +101,14 @@ impl FanOut {
         }
         let first_row = self.next_row;
         self.next_row += u64::try_from(batch.num_rows()).unwrap_or(u64::MAX);
-        let (batch, failed) = self.sink.arrival.take(batch, first_row)?;
+        let (rows, failed) = self.sink.arrival.take(batch, first_row)?;
         self.leave_out(&failed).await?;
-        let routed = self.sink.route.split(batch)?;
-        let unroutable: Vec<_> = routed
-            .unroutable
-            .into_iter()
-            .map(|(row, failed)| FailedRow {
-                row: first_row + u64::try_from(row).unwrap_or(u64::MAX),
-                ..failed
-            })
-            .collect();
-        self.leave_out(&unroutable).await?;
-        for (table, rows) in routed.tables {
+        let routed = self.sink.route.split(rows)?;
+        self.leave_out(&routed.unroutable).await?;
+        for (table, Numbered { rows, numbers }) in routed.tables {
             if rows.num_rows() > 0 {
                 let rows = self.sink.arrival.written(rows)?;
-                self.write_to(table, rows).await?;
+                self.write_to(table, Numbered { rows, numbers }).await?;
             }
         }
         if self.sink.table().is_none() {
@@ -205,7 +198,7 @@ impl FanOut {
         Ok(())
     }
 
-    async fn write_to(&mut self, table: TableRef, rows: RecordBatch) -> Result<()> {
+    async fn write_to(&mut self, table: TableRef, rows: Numbered) -> Result<()> {
         self.open(&table).await?;
         let now = self.now();
         let open = self

@@ -8,9 +8,10 @@ use arrow::compute::concat_batches;
 
 use super::batch::{Cut, Halves, Origin, Ready};
 use super::budget::Budget;
-use super::changes::Prepared;
+use super::changes::{Prepared, Refused};
 use super::failure::FailedRow;
 use super::metrics::SinkCounters;
+use super::numbered::{Numbered, RowNumbers};
 use super::writer::{Destination, SinkShared, explain};
 use crate::client::Client;
 use crate::client::write::append::{AppendTarget, RequestOrder, RowRefusal, Unexplained};
@@ -32,10 +33,10 @@ pub(super) struct Intake {
     subtask: usize,
     streams: StreamOptions,
     held: Vec<RecordBatch>,
+    /// Of the rows that are held.
+    numbers: RowNumbers,
     held_rows: usize,
     held_bytes: usize,
-    /// The number of the next row, from 1.
-    next_row: u64,
     counters: Arc<SinkCounters>,
 }
 
@@ -54,9 +55,9 @@ impl Intake {
             subtask,
             streams,
             held: Vec::new(),
+            numbers: RowNumbers::default(),
             held_rows: 0,
             held_bytes: 0,
-            next_row: 1,
             counters,
         }
     }
@@ -108,13 +109,16 @@ impl Intake {
         }
     }
 
-    /// Holds a batch back.
-    pub(super) fn hold(&mut self, batch: RecordBatch) {
-        self.held_rows += batch.num_rows();
-        self.held_bytes += batch.get_array_memory_size();
-        if batch.num_rows() > 0 {
-            self.held.push(batch);
+    /// Holds rows back.
+    pub(super) fn hold(&mut self, rows: Numbered) {
+        let Numbered { rows, numbers } = rows;
+        if rows.num_rows() == 0 {
+            return;
         }
+        self.numbers.append(self.held_rows, &numbers);
+        self.held_rows += rows.num_rows();
+        self.held_bytes += rows.get_array_memory_size();
+        self.held.push(rows);
     }
 
     /// Bytes of rows that are held back, about.
@@ -136,6 +140,7 @@ impl Intake {
     /// its rows.
     pub(super) async fn cut(&mut self, overhead: usize) -> Result<Vec<Ready>> {
         let held = std::mem::take(&mut self.held);
+        let numbers = std::mem::take(&mut self.numbers);
         (self.held_rows, self.held_bytes) = (0, 0);
         let batch = match held.as_slice() {
             [] => return Ok(Vec::new()),
@@ -148,8 +153,6 @@ impl Intake {
             })?,
         };
         drop(held);
-        let first_row = self.next_row;
-        self.next_row += u64::try_from(batch.num_rows()).unwrap_or(u64::MAX);
         let source = self.shared.failures.keeps_rows().then(|| batch.clone());
         let Prepared { batch, refused } = match &self.destination.changes {
             Some(changes) => changes.prepare(&batch)?,
@@ -157,14 +160,22 @@ impl Intake {
         };
         let encoded = self.destination.encoder.encode(&batch)?;
         let most = self.streams.max_append_request_bytes;
-        let mut cut = Cut::new(encoded, first_row, most, overhead, source)?;
-        for failed in &mut cut.failed {
-            if let Some(why) = refused.get(&(failed.row - first_row)) {
-                failed.column = why.column.clone();
-                failed.message = why.message.clone();
-            }
-        }
-        self.handle(&cut.failed).await?;
+        let mut cut = Cut::new(encoded, numbers, most, overhead, source)?;
+        let failed = std::mem::take(&mut cut.failed).into_iter();
+        let failed: Vec<_> = failed
+            .map(|(position, failed)| {
+                let position = u64::try_from(position).unwrap_or(u64::MAX);
+                match refused.get(&position).cloned() {
+                    None => failed,
+                    Some(Refused { column, message }) => FailedRow {
+                        column,
+                        message,
+                        ..failed
+                    },
+                }
+            })
+            .collect();
+        self.handle(&failed).await?;
         Ok(cut.ready)
     }
 

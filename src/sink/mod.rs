@@ -15,7 +15,7 @@
 //! user of the protocol: [`exec`] has its plan nodes, [`handover`] and [`execution`] are
 //! what they tell each other, [`periodic`] commits plans that never end, [`data_sink`] is
 //! what takes the nodes' place where one writer is enough, [`statement`] what both share,
-//! [`feed`] gives the writers their rows,
+//! [`feed`] gives the writers their rows, [`numbered`] says which these are,
 //! [`arrange`] decides how many writers there are, and [`checkpoint`] makes statements
 //! repeatable.
 
@@ -42,6 +42,7 @@ mod handover;
 mod intake;
 mod load;
 mod metrics;
+mod numbered;
 mod overwrite;
 mod pending;
 mod periodic;

@@ -11,13 +11,13 @@ use std::future::ready;
 use std::sync::Arc;
 use std::time::Duration;
 
-use arrow::array::RecordBatch;
 use async_trait::async_trait;
 use chrono::{TimeDelta, Utc};
 use serde::{Deserialize, Serialize};
 
 use super::load::{Jobs, Work, delete_tables, named};
 use super::metrics::{CommitCounters, SinkCounters};
+use super::numbered::Numbered;
 use super::protocol::{BigQuerySink, Committable, WriterState};
 use super::writer::{Destination, SinkShared, TableWriter};
 use crate::client::rest::bulk_jobs::{BulkWork, JobTarget};
@@ -145,8 +145,8 @@ async fn create(shared: &SinkShared, table: &TableRef, id: &str) -> Result<Table
 
 #[async_trait]
 impl TableWriter for OverwriteWriter {
-    async fn write(&mut self, batch: RecordBatch) -> Result<()> {
-        self.inner().await?.write(batch).await
+    async fn write(&mut self, rows: Numbered) -> Result<()> {
+        self.inner().await?.write(rows).await
     }
 
     async fn flush(&mut self) -> Result<()> {

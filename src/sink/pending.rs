@@ -3,11 +3,11 @@
 //! A writer has one pending stream for each commit, finalized when the commit is
 //! prepared. The committer commits the streams of all writers at once.
 
-use arrow::array::RecordBatch;
 use async_trait::async_trait;
 
 use super::created::{CreatedStreams, Position};
 use super::intake::Intake;
+use super::numbered::Numbered;
 use super::protocol::{Committable, WriterState};
 use super::writer::TableWriter;
 use crate::client::write::streams::StreamKind;
@@ -61,8 +61,8 @@ impl PendingWriter {
 
 #[async_trait]
 impl TableWriter for PendingWriter {
-    async fn write(&mut self, batch: RecordBatch) -> Result<()> {
-        self.streams.write(batch).await
+    async fn write(&mut self, rows: Numbered) -> Result<()> {
+        self.streams.write(rows).await
     }
 
     async fn flush(&mut self) -> Result<()> {

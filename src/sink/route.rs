@@ -11,6 +11,7 @@ use arrow::row::{RowConverter, SortField};
 use arrow::util::display::{ArrayFormatter, FormatOptions};
 
 use super::failure::{Content, FailedRow};
+use super::numbered::Numbered;
 use crate::error::{Error, ErrorKind, Result};
 use crate::types::TableRef;
 
@@ -67,9 +68,9 @@ impl fmt::Display for Route {
 /// A batch, taken apart.
 #[derive(Debug, Default)]
 pub(super) struct Routed {
-    pub(super) tables: Vec<(TableRef, RecordBatch)>,
-    /// Rows that go to no table; numbered from 0.
-    pub(super) unroutable: Vec<(usize, FailedRow)>,
+    pub(super) tables: Vec<(TableRef, Numbered)>,
+    /// Rows that go to no table.
+    pub(super) unroutable: Vec<FailedRow>,
 }
 
 impl Route {
@@ -82,16 +83,17 @@ impl Route {
     }
 
     /// Takes a batch apart by the tables of its rows.
-    pub(super) fn split(&self, batch: RecordBatch) -> Result<Routed> {
+    pub(super) fn split(&self, given: Numbered) -> Result<Routed> {
+        let batch = &given.rows;
         let (groups, of_row) = match self {
             Route::Fixed(table) => {
                 return Ok(Routed {
-                    tables: vec![(table.clone(), batch)],
+                    tables: vec![(table.clone(), given)],
                     unroutable: Vec::new(),
                 });
             }
-            Route::Pattern(pattern) => pattern.groups(&batch)?,
-            Route::Resolver(resolver) => resolved(resolver.resolve(&batch)?, &batch)?,
+            Route::Pattern(pattern) => pattern.groups(batch)?,
+            Route::Resolver(resolver) => resolved(resolver.resolve(batch)?, batch)?,
         };
         let mut routed = Routed::default();
         let mut rows: Vec<Vec<u32>> = vec![Vec::new(); groups.len()];
@@ -121,29 +123,31 @@ impl Route {
                         let row = usize::try_from(row).unwrap_or(usize::MAX);
                         let content = match self {
                             Route::Resolver(_) => Content::Text(payload.clone()),
-                            Route::Fixed(_) | Route::Pattern(_) => Content::of(&batch, row),
+                            Route::Fixed(_) | Route::Pattern(_) => Content::of(batch, row),
                         };
                         let failed = FailedRow {
-                            row: 0,
+                            row: given.numbers.of(row),
                             column: None,
                             message: reason.clone(),
                             content: Some(content),
                         };
-                        routed.unroutable.push((row, failed));
+                        routed.unroutable.push(failed);
                     }
                 }
             }
         }
-        routed.unroutable.sort_by_key(|(row, _)| *row);
+        routed.unroutable.sort_by_key(|failed| failed.row);
         for (table, mut rows) in taken {
             if rows.len() == batch.num_rows() {
-                routed.tables.push((table, batch.clone()));
+                routed.tables.push((table, given.clone()));
                 continue;
             }
             // Rows of one table keep their order.
             rows.sort_unstable();
-            let part = take_record_batch(&batch, &UInt32Array::from(rows)).map_err(split_failed)?;
-            routed.tables.push((table, part));
+            let positions = rows.iter().filter_map(|row| usize::try_from(*row).ok());
+            let numbers = given.numbers.select(positions);
+            let rows = take_record_batch(batch, &UInt32Array::from(rows)).map_err(split_failed)?;
+            routed.tables.push((table, Numbered { rows, numbers }));
         }
         Ok(routed)
     }
@@ -399,6 +403,7 @@ mod tests {
     use arrow::array::{AsArray, Int64Array, StringArray};
     use arrow::datatypes::{DataType, Field, Int64Type};
 
+    use super::super::numbered::RowNumbers;
     use super::*;
 
     fn batch() -> RecordBatch {
@@ -430,15 +435,23 @@ mod tests {
     fn shown(routed: &Routed) -> Vec<(String, Vec<i64>)> {
         let tables = routed.tables.iter();
         tables
-            .map(|(table, rows)| (table.to_string(), ids(rows)))
+            .map(|(table, rows)| (table.to_string(), ids(&rows.rows)))
             .collect()
+    }
+
+    /// The rows as the first of a task.
+    fn first(rows: RecordBatch) -> Numbered {
+        let numbers = RowNumbers::from(1);
+        Numbered { rows, numbers }
     }
 
     #[test]
     fn a_pattern_gives_each_row_to_its_table_in_order() {
         let batch = batch();
         let pattern = Pattern::parse("p.d.orders_{tenant}", &batch.schema()).unwrap();
-        let routed = Route::Pattern(pattern).split(batch).unwrap();
+        let routed = Route::Pattern(pattern).split(first(batch)).unwrap();
+        let numbers = &routed.tables[1].1.numbers;
+        assert_eq!((numbers.of(0), numbers.of(1)), (2, 7));
         assert_eq!(
             shown(&routed),
             [
@@ -446,16 +459,16 @@ mod tests {
                 ("p.d.orders_b".to_string(), vec![1, 6]),
             ]
         );
-        let reasons: Vec<(usize, &str)> = routed
+        let reasons: Vec<(u64, &str)> = routed
             .unroutable
             .iter()
-            .map(|(row, failed)| (*row, failed.message.as_str()))
+            .map(|failed| (failed.row, failed.message.as_str()))
             .collect();
         assert_eq!(reasons.len(), 3);
         for ((row, reason), (wanted, part)) in
             reasons
                 .iter()
-                .zip([(2, "'Tenant' is NULL"), (4, "x.y"), (5, "several tables")])
+                .zip([(3, "'Tenant' is NULL"), (5, "x.y"), (6, "several tables")])
         {
             assert_eq!(*row, wanted);
             assert!(reason.contains(part), "{part}: {reason}");
@@ -466,10 +479,10 @@ mod tests {
     fn one_table_for_all_copies_nothing() {
         let batch = batch().slice(0, 1);
         let pattern = Pattern::parse("p.d_{TENANT}.t_{tenant}_{id}", &batch.schema()).unwrap();
-        let routed = Route::Pattern(pattern).split(batch.clone()).unwrap();
+        let routed = Route::Pattern(pattern).split(first(batch.clone())).unwrap();
         assert_eq!(shown(&routed), [("p.d_a.t_a_0".to_string(), vec![0])]);
         let before = batch.column(1).to_data().buffers()[0].as_ptr();
-        let after = routed.tables[0].1.column(1).to_data().buffers()[0].as_ptr();
+        let after = routed.tables[0].1.rows.column(1).to_data().buffers()[0].as_ptr();
         assert_eq!(before, after);
     }
 
@@ -515,7 +528,7 @@ mod tests {
     #[test]
     fn a_resolver_decides() {
         let routed = Route::Resolver(Arc::new(EvenAndOdd))
-            .split(batch())
+            .split(first(batch()))
             .unwrap();
         assert_eq!(
             shown(&routed),
@@ -524,8 +537,8 @@ mod tests {
                 ("p.d.t1".to_string(), vec![1, 4]),
             ]
         );
-        let (row, failed) = &routed.unroutable[1];
-        assert_eq!(*row, 5);
+        let failed = &routed.unroutable[1];
+        assert_eq!(failed.row, 6);
         assert_eq!(failed.content, Some(Content::Text("row 5".into())));
     }
 
@@ -541,7 +554,7 @@ mod tests {
     #[test]
     fn a_resolver_that_forgets_rows_ends_the_write() {
         let error = Route::Resolver(Arc::new(TooFew))
-            .split(batch())
+            .split(first(batch()))
             .unwrap_err();
         assert!(error.message().contains("0 answers for 7 rows"), "{error}");
     }

@@ -3,7 +3,6 @@
 use std::fmt;
 use std::sync::Arc;
 
-use arrow::array::RecordBatch;
 use arrow::datatypes::SchemaRef;
 use async_trait::async_trait;
 
@@ -12,6 +11,7 @@ use super::changes::{ChangedTable, RowChanges};
 use super::destination::Destinations;
 use super::failure::FailureHandler;
 use super::load::{LoadLimits, LoadTarget};
+use super::numbered::Numbered;
 use super::protocol::{Committable, WriterState};
 use crate::client::Client;
 use crate::client::write::append::Denied;
@@ -26,8 +26,8 @@ use crate::types::{TableRef, TableSchema};
 /// an error the writer is not called again; dropping it gives up what is under way.
 #[async_trait]
 pub(super) trait TableWriter: fmt::Debug + Send {
-    /// Takes a batch of the sink's schema.
-    async fn write(&mut self, batch: RecordBatch) -> Result<()>;
+    /// Takes rows of the sink's schema.
+    async fn write(&mut self, rows: Numbered) -> Result<()>;
 
     /// Sends what is held back and waits until the service has all of it.
     async fn flush(&mut self) -> Result<()>;

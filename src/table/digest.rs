@@ -7,10 +7,11 @@ use datafusion::common::tree_node::{TreeNode, TreeNodeRecursion};
 use datafusion::logical_expr::{Expr, LogicalPlan};
 use sha2::{Digest, Sha256};
 
-/// A digest of a plan: equal for plans that say the same, in this process and in
-/// others, and different where a table, an expression or a value differs.
-pub(super) fn digest(plan: &LogicalPlan) -> Result<String> {
-    let mut text = String::new();
+/// A digest of what a statement does with the rows of a plan: equal for statements that
+/// say the same, in this process and in others, and different where the operation, a
+/// table, an expression or a value differs.
+pub(super) fn digest(operation: &str, plan: &LogicalPlan) -> Result<String> {
+    let mut text = format!("{operation}\n");
     let mut add = |more: &str| text.push_str(more);
     plan.apply_with_subqueries(|node| {
         add(&format!("{} {}\n", node.inputs().len(), node.display()));
@@ -43,7 +44,8 @@ mod tests {
         let context = SessionContext::new();
         let create = "CREATE TABLE t AS VALUES (1, 'x'), (2, 'y')";
         context.sql(create).await.unwrap().collect().await.unwrap();
-        digest(context.sql(sql).await.unwrap().logical_plan()).unwrap()
+        let plan = context.sql(sql).await.unwrap();
+        digest("Insert Into", plan.logical_plan()).unwrap()
     }
 
     #[tokio::test]

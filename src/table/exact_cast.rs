@@ -3,12 +3,14 @@
 use std::sync::Arc;
 
 use datafusion::arrow::array::{
-    Array, ArrayRef, AsArray, BooleanArray, StringArray, make_comparator, new_null_array,
+    Array, ArrayRef, AsArray, BooleanArray, ListArray, StringArray, StructArray, make_comparator,
+    new_null_array,
 };
+use datafusion::arrow::buffer::OffsetBuffer;
 use datafusion::arrow::compute::{
     CastOptions, SortOptions, can_cast_types, cast_with_options, nullif,
 };
-use datafusion::arrow::datatypes::{DataType, Field, FieldRef};
+use datafusion::arrow::datatypes::{DataType, Field, FieldRef, Fields};
 use datafusion::arrow::util::display::array_value_to_string;
 use datafusion::common::Result;
 use datafusion::error::DataFusionError;
@@ -54,7 +56,7 @@ impl ExactCast {
             Misfit::IsTold => Volatility::Volatile,
         };
         Self {
-            to,
+            to: nullable(&to),
             column,
             row,
             misfit,
@@ -79,7 +81,12 @@ impl ScalarUDFImpl for ExactCast {
         })
     }
 
-    fn return_field_from_args(&self, _: ReturnFieldArgs) -> Result<FieldRef> {
+    fn return_field_from_args(&self, args: ReturnFieldArgs) -> Result<FieldRef> {
+        if let [from] = args.arg_fields
+            && let Some(field) = unknown_field(from.data_type(), &self.to)
+        {
+            return Err(self.unknown(&field));
+        }
         let field = Field::new(self.name(), self.return_type(&[])?, true);
         Ok(Arc::new(match self.misfit {
             Misfit::Fails => field,
@@ -146,6 +153,22 @@ impl ExactCast {
         format!("{value}{why} {} (cast it to what it shall become)", self.to)
     }
 
+    /// The error of a field that the column does not have.
+    fn unknown(&self, field: &str) -> DataFusionError {
+        let path = match &self.column {
+            Some(column) => format!("{column}.{field}"),
+            None => field.to_string(),
+        };
+        Error::new(
+            ErrorKind::InvalidArgument,
+            format!(
+                "the values have a field '{path}', and the column has none of that name: its type is {}",
+                self.to
+            ),
+        )
+        .into()
+    }
+
     fn error(&self, array: &ArrayRef, at: usize, why: &str) -> DataFusionError {
         let row = self.row.map(|row| format!("row {row}"));
         let column = self
@@ -165,13 +188,22 @@ impl ExactCast {
     }
 }
 
+const NOT: &str = "cannot be read as";
+const CHANGED: &str = "has more digits than fit into";
+
 /// The cast, or the first value that it fails for or would change.
 fn cast_exactly(array: &ArrayRef, to: &DataType) -> Result<ArrayRef, (usize, &'static str)> {
-    const NOT: &str = "cannot be read as";
-    const CHANGED: &str = "has more digits than fit into";
     let from = array.data_type();
     if from == to {
         return Ok(Arc::clone(array));
+    }
+    if let (DataType::Struct(_), DataType::Struct(fields)) = (from, to) {
+        return cast_struct(array.as_struct(), fields);
+    }
+    if let DataType::List(element) = to
+        && let Some(list) = as_list(array)
+    {
+        return cast_list(&list, element);
     }
     if !can_cast_types(from, to) {
         return Err((0, NOT));
@@ -205,6 +237,130 @@ fn cast_exactly(array: &ArrayRef, to: &DataType) -> Result<ArrayRef, (usize, &'s
         Some(at) => Err((at, CHANGED)),
         None => Ok(cast),
     }
+}
+
+/// The values of a struct field by field: those of the same name, or, where they have no
+/// names of their own, of the same place. Fields that are not there are NULL.
+fn cast_struct(array: &StructArray, to: &Fields) -> Result<ArrayRef, (usize, &'static str)> {
+    let by_place = are_unnamed(array.fields()) && array.num_columns() == to.len();
+    let columns = to.iter().enumerate().map(|(place, field)| {
+        let named = array
+            .fields()
+            .iter()
+            .position(|from| from.name().eq_ignore_ascii_case(field.name()));
+        let found = named.or_else(|| by_place.then_some(place));
+        match found.map(|at| array.column(at)) {
+            None => Ok(new_null_array(field.data_type(), array.len())),
+            Some(values) => {
+                // What stands behind a NULL is no value.
+                let values = match array.nulls() {
+                    Some(nulls) => {
+                        let hidden = BooleanArray::new(!nulls.inner(), None);
+                        nullif(values, &hidden).map_err(|_| (0, NOT))?
+                    }
+                    None => Arc::clone(values),
+                };
+                cast_exactly(&values, field.data_type())
+            }
+        }
+    });
+    let columns = columns.collect::<Result<Vec<_>, _>>()?;
+    let nulls = array.nulls().cloned();
+    let cast = StructArray::try_new_with_length(to.clone(), columns, nulls, array.len())
+        .map_err(|_| (0, NOT))?;
+    Ok(Arc::new(cast))
+}
+
+/// The type with fields that may be NULL: whether they are is for the sink to find, which
+/// names their row.
+fn nullable(data_type: &DataType) -> DataType {
+    let field = |field: &FieldRef| {
+        let data_type = nullable(field.data_type());
+        Arc::new(
+            field
+                .as_ref()
+                .clone()
+                .with_data_type(data_type)
+                .with_nullable(true),
+        )
+    };
+    match data_type {
+        DataType::Struct(fields) => DataType::Struct(fields.iter().map(field).collect()),
+        DataType::List(element) => DataType::List(field(element)),
+        other => other.clone(),
+    }
+}
+
+/// Lists of any layout in the plain one.
+fn as_list(array: &ArrayRef) -> Option<ListArray> {
+    let element = match array.data_type() {
+        DataType::List(_) => return Some(array.as_list().clone()),
+        DataType::LargeList(element)
+        | DataType::FixedSizeList(element, _)
+        | DataType::ListView(element)
+        | DataType::LargeListView(element) => element,
+        _ => return None,
+    };
+    let list = cast_with_options(
+        array,
+        &DataType::List(Arc::clone(element)),
+        &CastOptions::default(),
+    );
+    list.ok().map(|list| list.as_list().clone())
+}
+
+fn cast_list(list: &ListArray, to: &FieldRef) -> Result<ArrayRef, (usize, &'static str)> {
+    let start = list.value_offsets()[0];
+    let end = list.value_offsets()[list.len()];
+    let length = |from: i32, to: i32| usize::try_from(to - from).unwrap_or(0);
+    let values = list.values().slice(length(0, start), length(start, end));
+    let offsets = OffsetBuffer::from_lengths(list.offsets().lengths());
+    let values = cast_exactly(&values, to.data_type()).map_err(|(at, why)| {
+        let after = offsets.partition_point(|offset| length(0, *offset) <= at);
+        (after.saturating_sub(1), why)
+    })?;
+    let cast = ListArray::try_new(Arc::clone(to), offsets, values, list.nulls().cloned())
+        .map_err(|_| (0, NOT))?;
+    Ok(Arc::new(cast))
+}
+
+/// Whether the fields are called as `struct(1, 'a')` calls them.
+fn are_unnamed(fields: &Fields) -> bool {
+    let mut fields = fields.iter().enumerate();
+    fields.all(|(at, field)| *field.name() == format!("c{at}"))
+}
+
+/// The first field of structs that the type they are cast to does not have.
+fn unknown_field(from: &DataType, to: &DataType) -> Option<String> {
+    match (from, to) {
+        (DataType::Struct(from), DataType::Struct(to)) => {
+            if are_unnamed(from) && from.len() == to.len() {
+                let mut pairs = from.iter().zip(to);
+                return pairs.find_map(|(from, to)| below(to.name(), from, to));
+            }
+            from.iter().find_map(|from| {
+                let mut same = to.iter();
+                match same.find(|to| to.name().eq_ignore_ascii_case(from.name())) {
+                    None => Some(from.name().clone()),
+                    Some(to) => below(to.name(), from, to),
+                }
+            })
+        }
+        (
+            DataType::List(from)
+            | DataType::LargeList(from)
+            | DataType::FixedSizeList(from, _)
+            | DataType::ListView(from)
+            | DataType::LargeListView(from),
+            DataType::List(to),
+        ) => unknown_field(from.data_type(), to.data_type()),
+        _ => None,
+    }
+}
+
+fn below(name: &str, from: &Field, to: &Field) -> Option<String> {
+    let field = unknown_field(from.data_type(), to.data_type())?;
+    Some(format!("{name}.{field}"))
 }
 
 /// Whether casting back and comparing tells something. Bytes and text hold what
@@ -261,7 +417,7 @@ mod tests {
     use datafusion::arrow::array::{
         Float64Array, Int64Array, StringArray, TimestampNanosecondArray,
     };
-    use datafusion::arrow::datatypes::TimeUnit;
+    use datafusion::arrow::datatypes::{Int64Type, TimeUnit};
 
     use super::*;
 
@@ -298,6 +454,59 @@ mod tests {
         let cast = ExactCast::new(DataType::Date32, None, None, Misfit::IsTold);
         let told = cast.told(&(array as ArrayRef)).unwrap();
         assert!(told.as_struct().column(1).is_valid(0));
+    }
+
+    #[test]
+    fn fields_of_structs_are_found_by_their_names() {
+        let fields = |fields: &[(&str, DataType)]| -> Fields {
+            let fields = fields.iter();
+            fields
+                .map(|(name, data_type)| Field::new(*name, data_type.clone(), true))
+                .collect()
+        };
+        let text = |value: &str| Arc::new(StringArray::from(vec![Some(value), None])) as ArrayRef;
+        let of = |names: [&str; 2], values: [&str; 2]| {
+            let fields = fields(&names.map(|name| (name, DataType::Utf8)));
+            Arc::new(StructArray::new(fields, values.map(text).to_vec(), None)) as ArrayRef
+        };
+        let to = [("x", DataType::Int64), ("y", DataType::Int64)];
+        let to = DataType::Struct(fields(&to));
+        let numbers = |cast: &ArrayRef, at: usize| -> Vec<Option<i64>> {
+            let column = cast.as_struct().column(at);
+            column.as_primitive::<Int64Type>().iter().collect()
+        };
+        for (names, values) in [
+            (["x", "y"], ["7", "8"]),
+            (["Y", "X"], ["8", "7"]),
+            (["c0", "c1"], ["7", "8"]),
+        ] {
+            let cast = cast_exactly(&of(names, values), &to).unwrap();
+            assert_eq!(numbers(&cast, 0), [Some(7), None], "{names:?}");
+            assert_eq!(numbers(&cast, 1), [Some(8), None], "{names:?}");
+            assert_eq!(unknown_field(of(names, values).data_type(), &to), None);
+        }
+        let wrong = of(["x", "z"], ["7", "8"]);
+        assert_eq!(unknown_field(wrong.data_type(), &to).as_deref(), Some("z"));
+        let list = |data_type: &DataType| DataType::new_list(data_type.clone(), true);
+        let outer = |name: &str, inner: DataType| DataType::Struct(fields(&[(name, inner)]));
+        assert_eq!(
+            unknown_field(&outer("a", list(wrong.data_type())), &outer("A", list(&to))).as_deref(),
+            Some("A.z")
+        );
+        // A value that cannot be read is found in its row, also in a list.
+        assert_eq!(
+            cast_exactly(&of(["x", "y"], ["7", "eight"]), &to),
+            Err((0, NOT))
+        );
+        let element = Arc::new(Field::new("item", DataType::Utf8, true));
+        let values = Arc::new(StringArray::from(vec!["1", "2", "3", "x"]));
+        let offsets = OffsetBuffer::from_lengths([1, 0, 2, 1]);
+        let lists = ListArray::new(element, offsets, values, None);
+        let lists = Arc::new(lists) as ArrayRef;
+        assert_eq!(cast_exactly(&lists, &list(&DataType::Int64)), Err((3, NOT)));
+        let cast = cast_exactly(&lists.slice(1, 2), &list(&DataType::Int64)).unwrap();
+        let cast = cast.as_list::<i32>();
+        assert_eq!((cast.value_length(0), cast.value_length(1)), (0, 2));
     }
 
     #[test]

@@ -99,7 +99,8 @@ impl AnalyzerRule for PlanInserts {
             let table = target.as_deref();
             let statement = if let Some(table) = table.and_then(|t| t.downcast_ref()) {
                 let table: &BigQueryTable = table;
-                let named = table.of_statement(digest(&statement.input)?);
+                let operation = statement.op.name();
+                let named = table.of_statement(digest(operation, &statement.input)?);
                 let named = Arc::new(DefaultTableSource::new(Arc::new(named)));
                 insert(statement, named, &table.insert_terms(&defaults)?)?
             } else if let Some(table) = table.and_then(|t| t.downcast_ref()) {

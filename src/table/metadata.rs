@@ -156,10 +156,24 @@ impl LiveTable {
             };
             let position = self.schema.index_of(&live.name).ok();
             let read_as = position.map(|position| self.schema.field(position));
-            if !read_as.is_some_and(|read_as| agree(column, read_as, &live.field_type)) {
+            let fits = |fields| {
+                read_as.is_some_and(|read_as| agree(column, read_as, &live.field_type, fields))
+            };
+            if !fits(Fields::Same) {
+                let what_to_do = match new {
+                    NewColumns::Expected if fits(Fields::More) => continue,
+                    NewColumns::Missing if fits(Fields::More) => {
+                        "the first INSERT adds the fields that it lacks"
+                    }
+                    NewColumns::Unwanted if fits(Fields::More) => {
+                        "leave the columns out to take the table's own, or set option \
+                         'sink.schema_update.allow_new_fields' to have an INSERT add the fields \
+                         that it lacks"
+                    }
+                    _ => "leave the columns out to take the table's own",
+                };
                 return Err(Error::configuration(format!(
-                    "column '{}' is declared as {} and is {} in {}: leave the columns out to take \
-                     the table's own",
+                    "column '{}' is declared as {} and is {} in {}: {what_to_do}",
                     column.name(),
                     column.data_type(),
                     live.field_type,
@@ -324,9 +338,18 @@ fn collate(field: &mut Field, collation: &str) {
     }
 }
 
+/// Which fields a declared struct has.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Fields {
+    /// Those of the live one.
+    Same,
+    /// These, and perhaps others.
+    More,
+}
+
 /// Whether a declared column can mean the live one. SQL has one spelling for
 /// several Arrow types, and its TIMESTAMP is in nanoseconds without a zone.
-fn agree(declared: &ArrowField, read_as: &ArrowField, live: &FieldType) -> bool {
+fn agree(declared: &ArrowField, read_as: &ArrowField, live: &FieldType, of: Fields) -> bool {
     let is_binary = |data_type: &DataType| {
         matches!(
             data_type,
@@ -343,23 +366,27 @@ fn agree(declared: &ArrowField, read_as: &ArrowField, live: &FieldType) -> bool 
         (DataType::Timestamp(_, Some(_)), DataType::Timestamp(_, Some(_))) => true,
         (DataType::Time32(_) | DataType::Time64(_), DataType::Time64(_)) => true,
         (DataType::List(from) | DataType::LargeList(from), DataType::List(to)) => {
-            agree(from, to, live)
+            agree(from, to, live, of)
         }
         (DataType::Struct(from), DataType::Struct(to)) => {
             let FieldType::Struct(fields) = live else {
                 return false;
             };
-            from.len() == to.len()
-                && from.iter().all(|from| {
-                    let mut live = fields.iter().filter(|live| live.is_named(from.name()));
-                    let mut to = to
-                        .iter()
-                        .filter(|to| to.name().eq_ignore_ascii_case(from.name()));
-                    match (live.next(), to.next()) {
-                        (Some(live), Some(to)) => agree(from, to, &live.field_type),
-                        _ => false,
+            let mut found = 0;
+            let each = from.iter().all(|from| {
+                let mut live = fields.iter().filter(|live| live.is_named(from.name()));
+                let mut to = to
+                    .iter()
+                    .filter(|to| to.name().eq_ignore_ascii_case(from.name()));
+                match (live.next(), to.next()) {
+                    (Some(live), Some(to)) => {
+                        found += 1;
+                        agree(from, to, &live.field_type, of)
                     }
-                })
+                    _ => of == Fields::More,
+                }
+            });
+            each && found == to.len()
         }
         (
             DataType::Decimal128(_, scale) | DataType::Decimal256(_, scale),

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use async_trait::async_trait;
-use datafusion::arrow::datatypes::{FieldRef, SchemaRef};
+use datafusion::arrow::datatypes::SchemaRef;
 use datafusion::catalog::{Session, TableProvider};
 use datafusion::common::stats::Precision;
 use datafusion::common::{DFSchemaRef, Statistics, not_impl_err};
@@ -27,7 +27,7 @@ use crate::query::{
 };
 use crate::scan::{BigQueryScanExec, Pushdown, ReadSpec, Snapshots, Source};
 use crate::sink::{BigQueryCommitExec, BigQueryWriteExec, new_columns};
-use crate::types::{Mode, TableRef, TableSchema, arrow};
+use crate::types::{Field, FieldType, Mode, TableRef, TableSchema, arrow};
 
 /// A BigQuery table.
 ///
@@ -197,12 +197,13 @@ impl BigQueryTable {
                 };
                 let options = Options::resolve_over(&context.options, defaults)?;
                 live.check_declared(&declared, NewColumns::of(&options))?;
-                let lacking = |column: &&FieldRef| live.columns.field(column.name()).is_none();
-                if !declared.fields().iter().any(|column| lacking(&column)) {
+                if live.check_declared(&declared, NewColumns::Never).is_ok() {
                     return Ok(provider);
                 }
-                let state = widened(live, &declared, &options)
+                let columns = widened(live, &declared, &options)
                     .map_err(|error| error.with_context(format!("declaring table {table}")))?;
+                let schema = arrow::table_schema(&columns, options.scan.timestamp_precision);
+                let state = State::Declared { schema, columns };
                 Ok(Self::with_state(context, table, state))
             }
             Err(error) if error.kind() == ErrorKind::NotFound && !declared.fields().is_empty() => {
@@ -355,21 +356,37 @@ fn check_reached(made_with: &RawOptions, now: &RawOptions) -> Result<()> {
     }
 }
 
-/// A table that an INSERT will have added the declared columns to which it lacks.
-fn widened(live: &LiveTable, declared: &SchemaRef, options: &Options) -> Result<State> {
+/// The columns of a table that an INSERT will have added those declared columns and
+/// fields to which it lacks.
+fn widened(live: &LiveTable, declared: &SchemaRef, options: &Options) -> Result<TableSchema> {
     let mut columns = live.columns.clone();
-    for mut column in new_columns(declared, &options.sink)?.fields {
-        if columns.field(&column.name).is_none() {
-            // The rows that are there have none of its values.
-            column.mode = match column.mode {
-                Mode::Repeated => Mode::Repeated,
-                Mode::Nullable | Mode::Required => Mode::Nullable,
-            };
-            columns.fields.push(column);
+    add_lacking(
+        &mut columns.fields,
+        new_columns(declared, &options.sink)?.fields,
+    );
+    Ok(columns)
+}
+
+fn add_lacking(fields: &mut Vec<Field>, declared: Vec<Field>) {
+    for mut new in declared {
+        match fields.iter_mut().find(|field| field.is_named(&new.name)) {
+            Some(field) => {
+                if let (FieldType::Struct(fields), FieldType::Struct(declared)) =
+                    (&mut field.field_type, new.field_type)
+                {
+                    add_lacking(fields, declared);
+                }
+            }
+            None => {
+                // The rows that are there have none of its values.
+                new.mode = match new.mode {
+                    Mode::Repeated => Mode::Repeated,
+                    Mode::Nullable | Mode::Required => Mode::Nullable,
+                };
+                fields.push(new);
+            }
         }
     }
-    let schema = arrow::table_schema(&columns, options.scan.timestamp_precision);
-    Ok(State::Declared { schema, columns })
 }
 
 fn same_columns(live: &SchemaRef, declared: &SchemaRef) -> bool {

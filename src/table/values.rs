@@ -224,7 +224,8 @@ fn written(values: Values, columns: &Columns, terms: &InsertTerms<'_>) -> Result
                 row[column] = exactly(value, goes_to, row_number, misfit);
             }
             fields.push(match misfit {
-                Misfit::Fails => Arc::clone(field),
+                // A NULL for a REQUIRED column is for the sink to find, which names its row.
+                Misfit::Fails => Arc::new(field.as_ref().clone().with_nullable(true)),
                 Misfit::IsTold => {
                     let told = Field::new(field.name(), checked_type(field.data_type()), true);
                     Arc::new(told.with_metadata(checked_metadata()))

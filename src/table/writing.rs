@@ -11,7 +11,9 @@ use super::exact_cast::Misfit;
 use super::metadata::{LiveTable, NewColumns, SchemaTerms};
 use super::provider::{BigQueryTable, State};
 use crate::error::{Error, ErrorKind, Result};
-use crate::options::{BigQueryOptions, FailurePolicy, RawOptions, SinkOptions, WriteEffect};
+use crate::options::{
+    BigQueryOptions, FailurePolicy, RawOptions, SinkOptions, WriteEffect, WriteMethod,
+};
 use crate::sink::{BigQuerySink, CommitTime, Run};
 use crate::types::encode::{FieldMarks, RowEncoder, RowFormat};
 use crate::types::{TableSchema, arrow};
@@ -108,7 +110,14 @@ impl BigQueryTable {
         let run = options.sink.repeatable()?.cloned();
         match (run, &self.statement) {
             (None, _) => Ok(None),
-            (Some(run), Some(statement)) => Ok(Some(Run::new(run, statement.clone()))),
+            (Some(run), Some(statement)) => {
+                // Says, like the statement itself, what becomes of the rows that are there.
+                let disposition = match options.sink.write_method {
+                    WriteMethod::FileLoads => options.sink.file_loads.write_disposition.name(),
+                    _ => "",
+                };
+                Ok(Some(Run::new(run, format!("{statement}{disposition}"))))
+            }
             (Some(run), None) => Err(Error::new(
                 ErrorKind::Unsupported,
                 format!(

@@ -6,7 +6,7 @@ use datafusion::prelude::SessionContext;
 use datafusion_bigquery::{Error, ErrorKind};
 use serde_json::json;
 
-use crate::harness::{Server, commit_metric, error, plan, rows, run, text, write_metric};
+use crate::harness::{Server, commit_metric, error, plan, refused, rows, run, text, write_metric};
 
 async fn server() -> Server {
     let server = Server::start(1 << 20).await;
@@ -307,5 +307,59 @@ async fn a_bucket_that_does_not_exist_is_named() {
     assert_eq!(failed.kind(), ErrorKind::NotFound);
     for part in ["'missing'", "sink.file_loads.staging_path"] {
         assert!(failed.to_string().contains(part), "{failed}");
+    }
+}
+
+/// A load job fails as a whole, so that what it would refuse is found before.
+#[tokio::test(flavor = "multi_thread")]
+async fn k17_rows_that_a_load_job_would_refuse_are_left_out_before() {
+    for format in ["avro", "parquet"] {
+        let server = Server::start(1 << 20).await;
+        server.create_dataset("d").await;
+        server.create_bucket("bucket").await;
+        let json = if format == "avro" { ", j JSON" } else { "" };
+        server
+            .query(&format!(
+                "CREATE TABLE d.t (n INT64, s STRING(3), b BYTES(2), a ARRAY<STRING(1)>{json})"
+            ))
+            .await;
+        let context = server.session_saying_all(&[
+            ("sink.write_method", "file_loads"),
+            ("sink.file_loads.staging_path", "gs://bucket/staged"),
+            ("sink.file_loads.staging_format", format),
+            ("sink.failure.policy", "drop"),
+        ]);
+        let mut columns = "n, s, b, a".to_string();
+        let mut rows = vec![
+            "(1, 'abc', X'0102', ['x'])",
+            "(2, 'abcd', NULL, [])",
+            "(3, NULL, X'010203', [])",
+            "(4, NULL, NULL, ['x', 'yz'])",
+            "(5, 'äöü', NULL, [])",
+        ];
+        if format == "avro" {
+            columns.push_str(", j");
+            rows = vec![
+                "(1, 'abc', X'0102', ['x'], '{}')",
+                "(2, 'abcd', NULL, [], NULL)",
+                "(3, NULL, X'010203', [], NULL)",
+                "(4, NULL, NULL, ['x', 'yz'], NULL)",
+                "(5, 'äöü', NULL, [], '[1]')",
+                "(6, NULL, NULL, [], '{bad')",
+            ];
+        }
+        let sql = format!("INSERT INTO bq.d.t ({columns}) VALUES {}", rows.join(", "));
+        let insert = plan(&context, &sql).await;
+        run(&context, &insert).await;
+        assert_eq!(write_metric(&insert, "rows_written"), 2, "{format}");
+        let found = text(&context, "SELECT n FROM bq.d.t ORDER BY n").await;
+        let numbers: Vec<_> = found.chars().filter(char::is_ascii_digit).collect();
+        assert_eq!(numbers, ['1', '5'], "{format}");
+        let failing = server.session_saying_all(&[
+            ("sink.write_method", "file_loads"),
+            ("sink.file_loads.staging_path", "gs://bucket/staged"),
+            ("sink.file_loads.staging_format", format),
+        ]);
+        refused(&failing, &sql, &["row 2", "'s'", "STRING(3)"]).await;
     }
 }

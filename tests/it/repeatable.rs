@@ -234,3 +234,43 @@ async fn a_store_that_the_session_does_not_know_is_named() {
     }
     assert_eq!(notes.stored().await, (0, 0));
 }
+
+/// What becomes of the rows that are there is part of the statement.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_repetition_that_replaces_rows_is_another_statement() {
+    for (method, _) in METHODS {
+        let notes = Notes::new().await;
+        let into = "INSERT INTO bq.d.t VALUES (1, 'a')";
+        let overwrite = "INSERT OVERWRITE bq.d.t VALUES (1, 'a')";
+        for (id, first, second) in [("a", into, overwrite), ("b", overwrite, into)] {
+            answer(&notes.session(method, id), first).await;
+            let before = notes.stored().await;
+            let refused = error(&notes.session(method, id), second).await.to_string();
+            assert!(refused.contains("was another one"), "{method}: {refused}");
+            assert_eq!(notes.stored().await, before, "{method}");
+            assert_eq!(answer(&notes.session(method, id), first).await, 1);
+        }
+    }
+    let notes = Notes::new().await;
+    notes.server.create_bucket("bucket").await;
+    let session = |disposition: &str| {
+        let path = notes.directory.path().to_str().unwrap();
+        let options = [
+            ("sink.write_method", "file_loads"),
+            ("sink.file_loads.staging_path", "gs://bucket/staged"),
+            ("sink.file_loads.write_disposition", disposition),
+            ("sink.checkpoint_path", path),
+            ("sink.run_id", "r"),
+        ];
+        notes
+            .server
+            .session_over(&RawOptions::from_pairs(options).unwrap())
+    };
+    let sql = "INSERT INTO bq.d.t VALUES (1, 'a')";
+    for _ in 0..2 {
+        assert_eq!(answer(&session("write_append"), sql).await, 1);
+    }
+    let refused = error(&session("write_truncate"), sql).await.to_string();
+    assert!(refused.contains("was another one"), "{refused}");
+    assert_eq!(notes.stored().await, (1, 1));
+}

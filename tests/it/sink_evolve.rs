@@ -311,3 +311,48 @@ async fn a_declared_column_that_the_table_lacks_is_added_by_the_first_insert() {
     assert!(found.contains("| 1  |            |"), "{found}");
     assert!(found.contains("| 2  | 2024-02-29 |"), "{found}");
 }
+
+/// The same for fields of structs.
+#[tokio::test(flavor = "multi_thread")]
+async fn n04_declared_fields_that_a_struct_lacks_are_added_by_the_first_insert() {
+    let server = server().await;
+    let context = server.session(1);
+    let declare = |more: &str| {
+        format!(
+            "CREATE EXTERNAL TABLE t (id BIGINT, address STRUCT<street VARCHAR, zip VARCHAR>, \
+             items STRUCT<sku VARCHAR, price DOUBLE>[]) STORED AS BIGQUERY \
+             LOCATION 'demo.d.t'{more}"
+        )
+    };
+    let refused = error(&context, &declare("")).await.to_string();
+    for part in [
+        "'address'",
+        "demo.d.t",
+        "sink.schema_update.allow_new_fields",
+    ] {
+        assert!(refused.contains(part), "{part}: {refused}");
+    }
+    let allowed = " OPTIONS ('sink.schema_update.allow_new_fields' 'true')";
+    rows(&context, &declare(allowed)).await;
+    let early = error(&context, "SELECT id FROM t").await.to_string();
+    assert!(early.contains("the first INSERT adds"), "{early}");
+
+    rows(
+        &context,
+        "INSERT INTO t SELECT 1, named_struct('street', 's', 'zip', 'z'), \
+         [named_struct('sku', 'x', 'price', 1.5)]",
+    )
+    .await;
+    let fields = fields(&server).await;
+    assert_eq!(fields[1]["fields"][1]["name"], "zip");
+    assert_eq!(fields[2]["fields"][1]["name"], "price");
+    let found = text(
+        &context,
+        "SELECT address.zip, items[1]['price'] AS price FROM t",
+    )
+    .await;
+    assert!(
+        found.contains("| z ") && found.contains("| 1.5 "),
+        "{found}"
+    );
+}

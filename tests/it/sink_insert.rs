@@ -383,3 +383,105 @@ async fn m19_views_and_dictionaries_of_a_plan_are_written() {
         assert!(found.contains(value), "{found}");
     }
 }
+
+/// A struct's values go to the fields of their names, and to no other.
+#[tokio::test(flavor = "multi_thread")]
+async fn n03_a_field_that_a_struct_lacks_is_an_error_that_names_it() {
+    let server = server().await;
+    let context = server.session(1);
+    for (value, field) in [
+        ("named_struct('x', 1, 'z', 'a')", "'p.z'"),
+        ("named_struct('q', 7, 'r', 'a')", "'p.q'"),
+    ] {
+        let sql = format!("INSERT INTO bq.d.t (n, p) SELECT 9, {value}");
+        refused(&context, &sql, &[field]).await;
+    }
+    for (n, value) in [
+        (1, "named_struct('x', 7, 'y', 'a')"),
+        (2, "named_struct('Y', 'a', 'X', '7')"),
+        (3, "struct(7, 'a')"),
+        (4, "named_struct('x', 7)"),
+    ] {
+        let sql = format!("INSERT INTO bq.d.t (n, p) SELECT {n}, {value}");
+        assert_eq!(execute(&context, &sql).await, 1, "{value}");
+    }
+    let found = text(
+        &context,
+        "SELECT n, p.x AS x, p.y AS y FROM bq.d.t ORDER BY n",
+    )
+    .await;
+    for row in [
+        "| 1 | 7 | a |",
+        "| 2 | 7 | a |",
+        "| 3 | 7 | a |",
+        "| 4 | 7 |   |",
+    ] {
+        assert!(found.contains(row), "{row}: {found}");
+    }
+}
+
+/// Also where no row has a value, which the planner notices before any row is written.
+#[tokio::test(flavor = "multi_thread")]
+async fn null_for_a_required_column_is_of_its_row() {
+    let server = server().await;
+    let context = server.session(1);
+    for values in ["(NULL)", "(NULL), (NULL)"] {
+        let sql = format!("INSERT INTO bq.d.r (id) VALUES {values}");
+        refused(&context, &sql, &["demo.d.r", "row 1", "'id'", "REQUIRED"]).await;
+    }
+    let dropping = server.session_saying([("sink.failure.policy", "drop")]);
+    let sql = "INSERT INTO bq.d.r (id, note) VALUES (NULL, 'a'), (NULL, 'b')";
+    assert_eq!(execute(&dropping, sql).await, 0);
+    assert_eq!(
+        execute(&dropping, "INSERT INTO bq.d.r (id) SELECT 5").await,
+        1
+    );
+}
+
+/// Rows keep their numbers behind rows that were set aside before them, also where rows
+/// go to several tables.
+#[tokio::test(flavor = "multi_thread")]
+async fn rows_are_named_by_their_place_in_the_statement() {
+    let server = server().await;
+    server
+        .query(
+            "CREATE TABLE d.n_1 (k INT64, n NUMERIC(5, 2), j JSON, s STRING(3)); \
+                CREATE TABLE d.n_2 (k INT64, n NUMERIC(5, 2), j JSON, s STRING(3))",
+        )
+        .await;
+    let values = "VALUES (1, 1.5, '{}', 'abc'), (1, 1.005, NULL, 'x'), (2, 2, '{bad', 'y'), \
+                  (1, 3, NULL, 'toolong'), (2, 4, '[1]', NULL), (1, 5, '{worse', NULL), \
+                  (2, 6, NULL, 'too long')";
+    let directory = tempfile::tempdir().unwrap();
+    for (at, format) in ["proto", "arrow"].into_iter().enumerate() {
+        for (name, table) in [("one", "demo.d.n_1"), ("several", "demo.d.n_{k}")] {
+            let path = directory.path().join(format!("{name}{at}"));
+            let letters = format!("file://{}", path.display());
+            let context = server.session_saying_all(&[
+                ("sink.format", format),
+                ("sink.failure.policy", "dead_letter"),
+                ("sink.failure.dead_letter", &letters),
+            ]);
+            let declare = format!(
+                "CREATE EXTERNAL TABLE {name} (k BIGINT, n DECIMAL(5, 2), j VARCHAR, s VARCHAR) \
+                 STORED AS BIGQUERY LOCATION 'demo.d.n_1' OPTIONS \
+                 ('sink.json_field_paths' 'j'{})",
+                match name {
+                    "one" => String::new(),
+                    _ => format!(", 'sink.destination' '{table}'"),
+                }
+            );
+            context.sql(&declare).await.unwrap();
+            let written = execute(&context, &format!("INSERT INTO {name} {values}")).await;
+            assert_eq!(written, 2, "{format}, {name}");
+            let letters = std::fs::read_to_string(&path).unwrap();
+            let mut rows: Vec<u64> = letters
+                .lines()
+                .map(|line| serde_json::from_str::<serde_json::Value>(line).unwrap())
+                .map(|letter| letter["row"].as_u64().unwrap())
+                .collect();
+            rows.sort_unstable();
+            assert_eq!(rows, [2, 3, 4, 6, 7], "{format}, {name}: {letters}");
+        }
+    }
+}

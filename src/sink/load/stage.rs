@@ -2,7 +2,6 @@
 
 use std::sync::Arc;
 
-use arrow::array::RecordBatch;
 use async_trait::async_trait;
 use tokio::task::JoinSet;
 
@@ -12,6 +11,7 @@ use crate::error::{Error, ErrorKind, Result};
 use crate::options::StagingPath;
 use crate::sink::failure::{Content, FailedRow};
 use crate::sink::metrics::SinkCounters;
+use crate::sink::numbered::Numbered;
 use crate::sink::protocol::{Committable, FileLoads, WriterState};
 use crate::sink::writer::{Destination, SinkShared, TableWriter};
 use crate::types::encode::{FileFull, FileRows, FileWriter};
@@ -36,8 +36,6 @@ pub(in crate::sink) struct LoadWriter {
     staged: Vec<StagedFile>,
     /// Their addresses, and those of files that are being uploaded.
     named: Vec<String>,
-    /// The number of the next row, from 1.
-    next_row: u64,
     counters: Arc<SinkCounters>,
 }
 
@@ -68,7 +66,6 @@ impl LoadWriter {
             uploads: JoinSet::new(),
             staged: Vec::new(),
             named: Vec::new(),
-            next_row: 1,
             counters,
         })
     }
@@ -149,9 +146,8 @@ impl LoadWriter {
         Ok(())
     }
 
-    async fn take(&mut self, batch: &RecordBatch) -> Result<()> {
-        let first_row = self.next_row;
-        self.next_row += u64::try_from(batch.num_rows()).unwrap_or(u64::MAX);
+    async fn take(&mut self, given: &Numbered) -> Result<()> {
+        let batch = &given.rows;
         let rows = self.target.encode(batch)?;
         if !rows.errors().is_empty() {
             let keeps = self.shared.failures.keeps_rows();
@@ -159,7 +155,7 @@ impl LoadWriter {
                 .errors()
                 .iter()
                 .map(|error| FailedRow {
-                    row: first_row.saturating_add(u64::try_from(error.row).unwrap_or(u64::MAX)),
+                    row: given.numbers.of(error.row),
                     column: Some(error.column.clone()).filter(|column| !column.is_empty()),
                     message: error.message.clone(),
                     content: keeps.then(|| Content::of(batch, error.row)),
@@ -193,8 +189,8 @@ impl LoadWriter {
 
 #[async_trait]
 impl TableWriter for LoadWriter {
-    async fn write(&mut self, batch: RecordBatch) -> Result<()> {
-        let outcome = self.take(&batch).await;
+    async fn write(&mut self, rows: Numbered) -> Result<()> {
+        let outcome = self.take(&rows).await;
         outcome.map_err(|error| self.of_table(error))
     }
 

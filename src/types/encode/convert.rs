@@ -96,6 +96,7 @@ fn column(
             }
         }
     }
+    text::check_length(&array, column.longest, place, faults);
     value(&array, &column.value, place, format, faults)
 }
 
@@ -135,6 +136,7 @@ fn list(
             });
         }
     }
+    text::check_length(&elements, column.longest, inside, faults);
     let values = value(&elements, &column.value, inside, format, faults)?;
     // The layout of text is free, so the type of the item is the array's.
     let item = Arc::new(Field::new_list_field(values.data_type().clone(), true));
@@ -160,7 +162,7 @@ fn value(
         Value::Bool => Ok(Arc::clone(array)),
         Value::Text => text::text(array, format),
         Value::JsonText => {
-            text::check_json(array, place, faults);
+            text::check_json(array, place, format, faults);
             text::text(array, format)
         }
         Value::JsonDocument => to_json::documents(array, place, faults),

@@ -11,7 +11,7 @@ use arrow::datatypes::{
 };
 
 use super::faults::{Faults, Place};
-use super::plan::Decimal;
+use super::plan::{Decimal, WIDEST_IN_PARQUET};
 use super::text::text_at;
 use crate::error::{Error, ErrorKind, Result};
 
@@ -308,6 +308,13 @@ impl Target {
         } else {
             "NUMERIC"
         };
+        if self.to.digits == Some(WIDEST_IN_PARQUET) {
+            return format!(
+                "{value} does not fit a BIGNUMERIC in a Parquet file, which has 38 digits before \
+                 the point and 38 behind it: round it first, or, where it has more digits before \
+                 the point, write with 'sink.file_loads.staging_format' 'avro'"
+            );
+        }
         let takes = match self.to.digits {
             Some(digits) => format!(
                 "{} digits before the point and {} behind it",

@@ -34,6 +34,8 @@ pub(super) struct Column {
     pub(super) required: bool,
     /// Whether it is an array.
     pub(super) repeated: bool,
+    /// Characters of text or bytes at most, if the column has a limit.
+    pub(super) longest: Option<usize>,
     /// What becomes of a value, or of an element.
     pub(super) value: Value,
 }
@@ -75,6 +77,9 @@ pub(super) struct Decimal {
     pub(super) form: (u8, i8),
 }
 
+/// Digits of a BIGNUMERIC in Parquet: a decimal of that width has so many and no more.
+pub(super) const WIDEST_IN_PARQUET: u8 = 76;
+
 impl Decimal {
     fn of(field_type: &FieldType, format: Form) -> Option<Self> {
         let (wide, parameters, whole) = match field_type {
@@ -84,8 +89,7 @@ impl Decimal {
         };
         let (digits, fraction) = match parameters {
             Some(parameters) => (Some(parameters.precision), parameters.scale),
-            // A Parquet decimal of this width has so many digits and no more.
-            None if wide && format == Form::Parquet => (Some(76), 38),
+            None if wide && format == Form::Parquet => (Some(WIDEST_IN_PARQUET), 38),
             None if wide => (None, 38),
             None => (Some(38), 9),
         };
@@ -272,6 +276,7 @@ impl Planner<'_> {
             from: from.clone(),
             required: field.mode == Mode::Required,
             repeated,
+            longest: field.max_length.and_then(|most| usize::try_from(most).ok()),
             value,
         })
     }

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use arrow::array::{Array, ArrayRef, AsArray, BinaryViewBuilder};
 use arrow::compute::cast;
 use arrow::datatypes::DataType;
+use serde::de::IgnoredAny;
 
 use super::Form;
 use super::convert::unwritable;
@@ -54,15 +55,66 @@ pub(super) fn text_at(array: &ArrayRef, at: usize) -> Result<Option<&str>> {
 }
 
 /// Notes JSON text with an integer that BigQuery would round without saying so.
-/// Whether it is JSON at all is for the service to say.
-pub(super) fn check_json(array: &ArrayRef, place: Place<'_>, faults: &mut Faults) {
+///
+/// Whether it is JSON at all is for the service to say where it says of which row; a
+/// load job fails as a whole.
+pub(super) fn check_json(array: &ArrayRef, place: Place<'_>, format: Form, faults: &mut Faults) {
+    let is_loaded = matches!(format, Form::Avro | Form::Parquet);
     for at in 0..array.len() {
-        if let Ok(Some(text)) = text_at(array, at)
-            && let Some(integer) = rounded_integer(text)
-        {
+        let Ok(Some(text)) = text_at(array, at) else {
+            continue;
+        };
+        if let Some(integer) = rounded_integer(text) {
             place.fault(faults, at, || rounded(integer));
+        } else if is_loaded && let Err(error) = serde_json::from_str::<IgnoredAny>(text) {
+            place.fault(faults, at, || format!("it is not JSON: {error}"));
         }
     }
+}
+
+/// Notes text with more characters, and bytes that are more, than a column takes that
+/// is a `STRING(n)` or a `BYTES(n)`.
+pub(super) fn check_length(
+    array: &ArrayRef,
+    longest: Option<usize>,
+    place: Place<'_>,
+    faults: &mut Faults,
+) {
+    let Some(longest) = longest else {
+        return;
+    };
+    for at in 0..array.len() {
+        let (length, unit, column) = if let Ok(Some(text)) = text_at(array, at) {
+            // No text has more characters than bytes.
+            if text.len() <= longest {
+                continue;
+            }
+            (text.chars().count(), "characters", "STRING")
+        } else if let Some(bytes) = bytes_at(array, at) {
+            (bytes.len(), "bytes", "BYTES")
+        } else {
+            continue;
+        };
+        if length > longest {
+            place.fault(faults, at, || {
+                format!("it has {length} {unit}, and the column is a {column}({longest})")
+            });
+        }
+    }
+}
+
+/// The bytes at `at`; None for NULL and for what is no bytes.
+fn bytes_at(array: &ArrayRef, at: usize) -> Option<&[u8]> {
+    if array.is_null(at) {
+        return None;
+    }
+    Some(match array.data_type() {
+        DataType::Binary => array.as_binary::<i32>().value(at),
+        DataType::LargeBinary => array.as_binary::<i64>().value(at),
+        DataType::BinaryView => array.as_binary_view().value(at),
+        DataType::FixedSizeBinary(_) => array.as_fixed_size_binary().value(at),
+        _ => return None,
+    })
 }
 
 pub(super) fn rounded(number: &str) -> String {

@@ -149,7 +149,9 @@ fn a_bignumeric_of_77_digits_fits_avro_only() {
     };
     assert_eq!((error.row, error.column.as_str()), (1, "c"));
     assert!(
-        error.message.contains("BIGNUMERIC of 38 digits before"),
+        error
+            .message
+            .contains("BIGNUMERIC in a Parquet file, which has 38 digits before"),
         "{error}"
     );
 }
