@@ -24,6 +24,7 @@ use std::time::Duration;
 
 use chrono::{DateTime, Utc};
 use futures::stream::BoxStream;
+use object_store::{ObjectStore, RetryConfig};
 
 use crate::auth::Credentials;
 use crate::error::Result;
@@ -343,6 +344,19 @@ impl Client {
             inner.options.billing_project.as_deref(),
             Arc::clone(&inner.clock),
         )
+    }
+
+    /// The bucket of `path`, for what is neither staged nor a letter.
+    pub(crate) fn bucket(&self, path: &StagingPath) -> Result<Arc<dyn ObjectStore>> {
+        let inner = &self.0;
+        let bucket = staging::bucket(
+            path,
+            &inner.options.storage_endpoint,
+            &inner.credentials,
+            inner.options.billing_project.as_deref(),
+            RetryConfig::default(),
+        )?;
+        Ok(Arc::new(bucket))
     }
 
     /// Opens a read session: a snapshot of the table, cut into streams.

@@ -40,6 +40,38 @@ pub struct Staging {
     clock: Arc<dyn Clock>,
 }
 
+/// The bucket of `path`, as the identity that talks to BigQuery.
+pub(super) fn bucket(
+    path: &StagingPath,
+    endpoint: &EndpointUrl,
+    credentials: &Credentials,
+    quota_project: Option<&str>,
+    retry: RetryConfig,
+) -> Result<GoogleCloudStorage> {
+    let mut headers = HeaderMap::new();
+    if let Some(project) = quota_project.and_then(|p| HeaderValue::from_str(p).ok()) {
+        headers.insert(QUOTA_PROJECT, project);
+    }
+    let client = ClientOptions::new()
+        .with_user_agent(HeaderValue::from_static(USER_AGENT))
+        .with_default_headers(headers)
+        .with_allow_http(endpoint.is_plaintext());
+    GoogleCloudStorageBuilder::new()
+        .with_bucket_name(path.bucket())
+        .with_base_url(&endpoint.to_string())
+        .with_credentials(Arc::new(Bridge(credentials.clone())))
+        .with_client_options(client)
+        .with_retry(retry)
+        .build()
+        .map_err(|error| {
+            Error::new(
+                ErrorKind::Internal,
+                format!("files cannot be written under {path}: the client cannot be set up"),
+            )
+            .with_source(error)
+        })
+}
+
 impl Staging {
     pub(super) fn new(
         path: &StagingPath,
@@ -49,32 +81,12 @@ impl Staging {
         quota_project: Option<&str>,
         clock: Arc<dyn Clock>,
     ) -> Result<Self> {
-        let mut headers = HeaderMap::new();
-        if let Some(project) = quota_project.and_then(|p| HeaderValue::from_str(p).ok()) {
-            headers.insert(QUOTA_PROJECT, project);
-        }
-        let client = ClientOptions::new()
-            .with_user_agent(HeaderValue::from_static(USER_AGENT))
-            .with_default_headers(headers)
-            .with_allow_http(endpoint.is_plaintext());
-        let store = GoogleCloudStorageBuilder::new()
-            .with_bucket_name(path.bucket())
-            .with_base_url(&endpoint.to_string())
-            .with_credentials(Arc::new(Bridge(credentials.clone())))
-            .with_client_options(client)
-            // It does not repeat everything that can be: that is done here.
-            .with_retry(RetryConfig {
-                max_retries: 0,
-                ..RetryConfig::default()
-            })
-            .build()
-            .map_err(|error| {
-                Error::new(
-                    ErrorKind::Internal,
-                    format!("files cannot be written under {path}: the client cannot be set up"),
-                )
-                .with_source(error)
-            })?;
+        // It does not repeat everything that can be: that is done here.
+        let once = RetryConfig {
+            max_retries: 0,
+            ..RetryConfig::default()
+        };
+        let store = bucket(path, endpoint, credentials, quota_project, once)?;
         Ok(Staging {
             store: Arc::new(store),
             path: path.clone(),

@@ -453,8 +453,8 @@ options! {
     }
     SINK_CHECKPOINT_PATH = "sink.checkpoint_path" {
         "none", ValueForm::Text, Session, Shown,
-        "directory, or URL of one in an object store that the session knows, where statements with \
-         a run id note what they have prepared and committed"
+        "directory, gs://bucket/prefix, or URL of a folder in an object store that the session \
+         knows, where statements with a run id note what they have prepared and committed"
     }
     SINK_CHECKPOINT_INTERVAL = "sink.checkpoint_interval" {
         "none", ValueForm::Duration, Session, Shown,

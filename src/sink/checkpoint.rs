@@ -28,7 +28,7 @@ use serde::{Deserialize, Serialize};
 use super::execution::Execution;
 use super::protocol::{BigQuerySink, Committable, Committer};
 use crate::error::{Error, ErrorKind, Result};
-use crate::options::RunOptions;
+use crate::options::{RunOptions, StagingPath};
 
 /// A statement that may be repeated.
 #[derive(Debug, Clone)]
@@ -79,7 +79,7 @@ impl Run {
         prepare: impl Future<Output = DataFusionResult<Vec<Committable>>>,
     ) -> DataFusionResult<u64> {
         let sink = execution.sink();
-        let place = self.place(context)?;
+        let place = self.place(sink, context)?;
         let note = match place.read().await? {
             Some(note) => {
                 self.check(sink, &note, &place)?;
@@ -155,7 +155,7 @@ impl Run {
         ))
     }
 
-    fn place(&self, context: &TaskContext) -> Result<Place> {
+    fn place(&self, sink: &BigQuerySink, context: &TaskContext) -> Result<Place> {
         let said = &self.options.path;
         let wrong = |error: DataFusionError| {
             Error::configuration(format!(
@@ -165,10 +165,24 @@ impl Run {
         };
         let folder = format!("{}/", said.trim_end_matches('/'));
         let url = ListingTableUrl::parse(&folder).map_err(wrong)?;
-        let store = context.runtime_env().object_store(url.object_store());
+        let store = match context.runtime_env().object_store(url.object_store()) {
+            Ok(store) => store,
+            // The identity that writes the rows reaches Cloud Storage in any session.
+            Err(_) => match said.parse::<StagingPath>() {
+                Ok(path) => sink.shared.client.bucket(&path)?,
+                Err(_) => {
+                    return Err(Error::configuration(format!(
+                        "option 'sink.checkpoint_path' cannot be '{said}': the session has no \
+                         object store for {}; it is a directory, gs://bucket/prefix, or a URL of an \
+                         object store that is registered with the session",
+                        url.object_store().as_str()
+                    )));
+                }
+            },
+        };
         let name = format!("{}.json", self.id());
         Ok(Place {
-            store: store.map_err(wrong)?,
+            store,
             path: url.prefix().clone().join(name.as_str()),
             shown: format!("{folder}{name}"),
         })

@@ -83,8 +83,7 @@ impl DataSink for BigQueryDataSink {
         let prepared = written(&self.sink, 0, data, &self.metrics, Some(&execution)).await?;
         let committer = self.sink.committer();
         self.metrics.committer(committer.counters());
-        execution.begin_commit(&prepared);
-        let committed = committer.commit(prepared).await;
+        let committed = execution.commit(&committer, prepared).await;
         drop(committing);
         Ok(committed?)
     }

@@ -391,8 +391,8 @@ impl ExecutionPlan for BigQueryCommitExec {
                 }
                 None => match prepared.await {
                     Ok(prepared) => {
-                        execution.begin_commit(&prepared);
-                        committer.commit(prepared).await.map_err(Into::into)
+                        let committed = execution.commit(&committer, prepared).await;
+                        committed.map_err(Into::into)
                     }
                     Err(error) => Err(error),
                 },

@@ -14,8 +14,9 @@ use datafusion::execution::TaskContext;
 use parking_lot::Mutex;
 use tokio::sync::watch;
 
-use super::load;
-use super::protocol::{BigQuerySink, Committable};
+use super::protocol::{BigQuerySink, Committable, Committer};
+use super::{load, overwrite};
+use crate::error::{ErrorKind, Result};
 
 /// One execution.
 pub(super) struct Execution {
@@ -121,6 +122,25 @@ impl Execution {
     /// The commit did not begin after all, and nobody will make it.
     pub(super) fn call_off(&self, committables: &[Committable]) {
         self.hand_over(committables);
+    }
+
+    /// Commits, and learns how many rows are written by it. Nothing but this execution
+    /// knows what was prepared: where the service refuses it for good, it is deleted.
+    pub(super) async fn commit(
+        &self,
+        committer: &Committer,
+        prepared: Vec<Committable>,
+    ) -> Result<u64> {
+        self.begin_commit(&prepared);
+        let committed = committer.commit(prepared.clone()).await;
+        if let Err(error) = &committed
+            && error.kind() == ErrorKind::InvalidArgument
+            && !error.may_have_applied()
+        {
+            load::discard(&self.sink.shared, files_of(&prepared).collect());
+            overwrite::discard(&self.sink.shared, &prepared);
+        }
+        committed
     }
 
     fn give_up(&self) {

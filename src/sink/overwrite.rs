@@ -195,6 +195,23 @@ impl Drop for OverwriteWriter {
     }
 }
 
+/// Deletes the temporary tables of what will never be committed, without waiting for it.
+pub(super) fn discard(shared: &Arc<SinkShared>, prepared: &[Committable]) {
+    let tables = prepared.iter().filter_map(|committable| match committable {
+        Committable::ReplacementV1(replacement) => replacement.temporary.as_ref()?.parse().ok(),
+        _ => None,
+    });
+    let tables: Vec<TableRef> = tables.collect();
+    if tables.is_empty() {
+        return;
+    }
+    let client = shared.client.clone();
+    let started = background::spawn(async move { delete_tables(&client, &tables).await });
+    if let Err(error) = started {
+        tracing::warn!(%error, "a temporary table stays until it expires");
+    }
+}
+
 /// The rows of a table that others are to take the place of.
 pub(super) struct Replaced<'a> {
     shared: &'a SinkShared,
@@ -287,11 +304,20 @@ impl<'a> Replaced<'a> {
                 delete_tables(&self.shared.client, &self.temporary).await;
                 Ok(())
             }
-            Err(error) => Err(error.with_context(format!(
-                "replacing the rows of {}, which has its old ones (the new ones are in temporary \
-                 tables for two days, and the same commit can be made again)",
-                self.target
-            ))),
+            Err(error) => {
+                // What the service refuses for good it refuses again.
+                let again = match error.kind() {
+                    ErrorKind::InvalidArgument => "",
+                    _ => {
+                        " (the new ones are in temporary tables for two days, and the same commit \
+                         can be made again)"
+                    }
+                };
+                Err(error.with_context(format!(
+                    "replacing the rows of {}, which has its old ones{again}",
+                    self.target
+                )))
+            }
         }
     }
 

@@ -1,8 +1,11 @@
 //! INSERT OVERWRITE: the rows of a table, or of one partition, are replaced all at
 //! once or not at all, and nothing else of the table is.
 
+use std::time::Duration;
+
 use bigquery_local::faults::{Action, Rule};
 use datafusion::prelude::SessionContext;
+use datafusion_bigquery::client::finish_background_work;
 use datafusion_bigquery::{Error, ErrorKind};
 
 use crate::harness::{Server, error, plan, rows, run, text};
@@ -206,6 +209,10 @@ async fn one_partition_is_replaced_by_its_decorator() {
         )
         .await;
         assert_eq!(stored(&server, "t").await, "2 2 3 4", "{method}");
+        // Nothing could ever make that commit.
+        finish_background_work(Duration::from_secs(60)).await;
+        assert_eq!(tables(&server).await, ["t"], "{method}");
+        assert!(server.objects("bucket").await.is_empty(), "{method}");
 
         let failed = error(&context, "SELECT * FROM first").await;
         for part in ["'20260101'", "demo.d.t", "filter"] {

@@ -274,3 +274,37 @@ async fn a_repetition_that_replaces_rows_is_another_statement() {
     assert!(refused.contains("was another one"), "{refused}");
     assert_eq!(notes.stored().await, (1, 1));
 }
+
+/// Notes in Cloud Storage are read and written as the identity that writes the rows.
+#[tokio::test(flavor = "multi_thread")]
+async fn notes_may_be_in_cloud_storage() {
+    let notes = Notes::new().await;
+    notes.server.create_bucket("bucket").await;
+    let session = |id: &str| {
+        let options = [
+            ("sink.write_method", "storage_api_exactly_once"),
+            ("sink.checkpoint_path", "gs://bucket/notes"),
+            ("sink.run_id", id),
+        ];
+        notes
+            .server
+            .session_over(&RawOptions::from_pairs(options).unwrap())
+    };
+    for _ in 0..2 {
+        assert_eq!(answer(&session("r"), &insert(5)).await, 10);
+        assert_eq!(notes.stored().await, (10, 10));
+    }
+    let objects = notes.server.objects("bucket").await;
+    assert_eq!(objects, ["notes/r.json"]);
+    // Of two at once, one commits.
+    let (one, other) = (session("s"), session("s"));
+    let sql = insert(20);
+    let (one, other) = tokio::join!(rows_or_error(&one, &sql), rows_or_error(&other, &sql));
+    assert!(one.is_ok() || other.is_ok(), "{one:?} {other:?}");
+    assert_eq!(notes.stored().await, (50, 40));
+}
+
+async fn rows_or_error(context: &SessionContext, sql: &str) -> datafusion::error::Result<usize> {
+    let batches = context.sql(sql).await?.collect().await?;
+    Ok(batches.len())
+}
