@@ -150,7 +150,8 @@ impl ExactCast {
                 format!("the value {value} ")
             }
         };
-        format!("{value}{why} {} (cast it to what it shall become)", self.to)
+        let to = type_name(&self.to);
+        format!("{value}{why} {to} (cast it to what it shall become)")
     }
 
     /// The error of a field that the column does not have.
@@ -163,7 +164,7 @@ impl ExactCast {
             ErrorKind::InvalidArgument,
             format!(
                 "the values have a field '{path}', and the column has none of that name: its type is {}",
-                self.to
+                type_name(&self.to)
             ),
         )
         .into()
@@ -205,7 +206,9 @@ fn cast_exactly(array: &ArrayRef, to: &DataType) -> Result<ArrayRef, (usize, &'s
     {
         return cast_list(&list, element);
     }
-    if !can_cast_types(from, to) {
+    // Arrow makes a list of one value, and text of a list.
+    let nests = from.is_nested() != to.is_nested() && !from.is_null();
+    if nests || !can_cast_types(from, to) {
         return Err((0, NOT));
     }
     let options = CastOptions {
@@ -269,6 +272,34 @@ fn cast_struct(array: &StructArray, to: &Fields) -> Result<ArrayRef, (usize, &'s
     let cast = StructArray::try_new_with_length(to.clone(), columns, nulls, array.len())
         .map_err(|_| (0, NOT))?;
     Ok(Arc::new(cast))
+}
+
+/// The type of a column as BigQuery calls it.
+fn type_name(data_type: &DataType) -> String {
+    match data_type {
+        DataType::Int64 => "INT64".into(),
+        DataType::Float64 => "FLOAT64".into(),
+        DataType::Boolean => "BOOL".into(),
+        DataType::Utf8 => "STRING".into(),
+        DataType::Binary => "BYTES".into(),
+        DataType::Date32 => "DATE".into(),
+        DataType::Time64(_) => "TIME".into(),
+        DataType::Timestamp(_, None) => "DATETIME".into(),
+        DataType::Timestamp(_, Some(_)) => "TIMESTAMP".into(),
+        DataType::Decimal128(38, 9) => "NUMERIC".into(),
+        DataType::Decimal128(precision, scale) => format!("NUMERIC({precision}, {scale})"),
+        DataType::Decimal256(76, 38) => "BIGNUMERIC".into(),
+        DataType::Decimal256(precision, scale) => format!("BIGNUMERIC({precision}, {scale})"),
+        DataType::Interval(_) => "INTERVAL".into(),
+        DataType::List(element) => format!("ARRAY<{}>", type_name(element.data_type())),
+        DataType::Struct(fields) => {
+            let fields = fields
+                .iter()
+                .map(|field| format!("{} {}", field.name(), type_name(field.data_type())));
+            format!("STRUCT<{}>", fields.collect::<Vec<_>>().join(", "))
+        }
+        other => other.to_string(),
+    }
 }
 
 /// The type with fields that may be NULL: whether they are is for the sink to find, which
@@ -444,7 +475,7 @@ mod tests {
         assert!(
             errors
                 .value(1)
-                .contains("the value x cannot be read as Int64")
+                .contains("the value x cannot be read as INT64")
         );
         assert!(errors.is_null(0) && errors.is_null(2) && errors.is_valid(3));
         let given = told.column(2).as_string::<i32>();
@@ -533,6 +564,11 @@ mod tests {
         refused(text(vec!["2024-05-01 12:00:00.1234567"]), &micros(), 0);
         ok(text(vec!["7", "-8"]), &DataType::Int64);
         refused(text(vec!["7", "x"]), &DataType::Int64, 1);
+        let list = DataType::new_list(DataType::Int64, true);
+        refused(Arc::new(Int64Array::from(vec![5])), &list, 0);
+        let five = ListArray::from_iter_primitive::<Int64Type, _, _>([Some([Some(5)])]);
+        refused(Arc::new(five), &DataType::Utf8, 0);
+        assert_eq!(type_name(&list), "ARRAY<INT64>");
         let decimal = DataType::Decimal128(38, 2);
         ok(text(vec!["1.50", "2.500"]), &decimal);
         refused(text(vec!["1.255"]), &decimal, 0);

@@ -166,7 +166,7 @@ async fn values_that_cannot_be_cast_become_letters() {
         "SELECT column1, column2 FROM (VALUES ('9', 'q'), ('y', 'r')) v WHERE column1 > 8",
     ] {
         let insert = format!("INSERT INTO bq.d.t (id, note) {computed}");
-        refused(&context, &insert, &["the value y cannot be read as Int64"]).await;
+        refused(&context, &insert, &["the value y cannot be read as INT64"]).await;
     }
     assert!(!ids(&context).await.contains(",9"));
     // The policy drop leaves them out too.
