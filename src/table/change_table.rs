@@ -62,8 +62,6 @@ pub struct BigQueryChangeTable {
     declared_key: Vec<String>,
     /// The columns of the key.
     key: Vec<String>,
-    /// The table's own columns.
-    columns: TableSchema,
     schema: SchemaRef,
     /// What the columns take, the pseudocolumns included.
     takes: TableSchema,
@@ -120,7 +118,7 @@ impl BigQueryChangeTable {
                 field.as_ref().clone().with_nullable(!is_key)
             })
             .collect();
-        let mut takes = columns.clone();
+        let mut takes = columns;
         for name in [CHANGE_TYPE, CHANGE_SEQUENCE_NUMBER] {
             let name = match names {
                 Names::InLowerCase => name.to_lowercase(),
@@ -137,7 +135,6 @@ impl BigQueryChangeTable {
             state,
             declared_key,
             key,
-            columns,
             schema: Arc::new(Schema::new(fields)),
             takes,
             left_out: LeftOut::default(),
@@ -171,12 +168,6 @@ impl BigQueryChangeTable {
         others.cloned()
     }
 
-    /// Whether rows of a column must have a value.
-    pub(super) fn is_required(&self, column: &str) -> bool {
-        let column = self.columns.field(column);
-        column.is_some_and(|column| column.mode == Mode::Required)
-    }
-
     /// How values of an INSERT are cast, in a session with these options.
     ///
     /// # Errors
@@ -186,16 +177,31 @@ impl BigQueryChangeTable {
         Ok(InsertTerms::new(&self.takes, options))
     }
 
-    fn refuse<T>(&self, what: &str) -> DataFusionResult<T> {
+    fn refuse<T>(&self, what: &str, instead: &str) -> DataFusionResult<T> {
         Err(DataFusionError::from(Error::new(
             ErrorKind::Unsupported,
             format!(
-                "{what}: this table takes changes of {table} and holds nothing; what {table} holds \
-                 is read through a table without option 'sink.cdc.enabled', or as \
-                 bigquery_scan('{table}')",
-                table = self.table
+                "{what}: this table takes changes of {} and holds nothing; {instead}",
+                self.table
             ),
         )))
+    }
+
+    /// The error of DELETE.
+    pub(super) fn refuse_delete<T>(&self) -> DataFusionResult<T> {
+        self.refuse(
+            "DELETE",
+            "insert rows with the keys and _CHANGE_TYPE 'DELETE', or MERGE with WHEN MATCHED THEN \
+             DELETE",
+        )
+    }
+
+    /// The error of UPDATE.
+    pub(super) fn refuse_update<T>(&self) -> DataFusionResult<T> {
+        self.refuse(
+            "UPDATE",
+            "insert the rows as they are to be, with _CHANGE_TYPE 'UPSERT', or MERGE them",
+        )
     }
 
     /// The plan that writes what `input` gives.
@@ -270,7 +276,14 @@ impl TableProvider for BigQueryChangeTable {
         _: &[Expr],
         _: Option<usize>,
     ) -> DataFusionResult<Arc<dyn ExecutionPlan>> {
-        self.refuse("SELECT")
+        let table = &self.table;
+        self.refuse(
+            "SELECT",
+            &format!(
+                "what {table} holds is read through a table without option 'sink.cdc.enabled', or \
+                 as bigquery_scan('{table}')"
+            ),
+        )
     }
 
     /// As of every table of BigQuery: a NULL that can be told from one that was said.
@@ -286,7 +299,11 @@ impl TableProvider for BigQueryChangeTable {
     ) -> DataFusionResult<Arc<dyn ExecutionPlan>> {
         match operation {
             InsertOp::Append | InsertOp::Replace => self.write(session, input).await,
-            InsertOp::Overwrite => self.refuse("INSERT OVERWRITE"),
+            InsertOp::Overwrite => self.refuse(
+                "INSERT OVERWRITE",
+                "insert the changes that lead to the rows that it is to have, or overwrite it \
+                 through a table without option 'sink.cdc.enabled'",
+            ),
         }
     }
 
@@ -295,7 +312,7 @@ impl TableProvider for BigQueryChangeTable {
         _: &dyn Session,
         _: Vec<Expr>,
     ) -> DataFusionResult<Arc<dyn ExecutionPlan>> {
-        self.refuse("DELETE (insert rows whose _CHANGE_TYPE is 'DELETE')")
+        self.refuse_delete()
     }
 
     async fn update(
@@ -304,11 +321,14 @@ impl TableProvider for BigQueryChangeTable {
         _: Vec<(String, Expr)>,
         _: Vec<Expr>,
     ) -> DataFusionResult<Arc<dyn ExecutionPlan>> {
-        self.refuse("UPDATE (insert the rows as they are to be)")
+        self.refuse_update()
     }
 
     async fn truncate(&self, _: &dyn Session) -> DataFusionResult<Arc<dyn ExecutionPlan>> {
-        self.refuse("TRUNCATE")
+        self.refuse(
+            "TRUNCATE",
+            "insert a row with _CHANGE_TYPE 'DELETE' for each key, or truncate it in BigQuery",
+        )
     }
 
     async fn merge_into(

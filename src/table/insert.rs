@@ -95,6 +95,7 @@ impl AnalyzerRule for PlanInserts {
             let LogicalPlan::Dml(statement) = plan else {
                 return Ok(Transformed::no(plan));
             };
+            refuse_unless_changes(&statement)?;
             let target = target(&statement);
             let table = target.as_deref();
             let statement = if let Some(table) = table.and_then(|t| t.downcast_ref()) {
@@ -114,6 +115,21 @@ impl AnalyzerRule for PlanInserts {
             Ok(Transformed::new(statement, true, TreeNodeRecursion::Jump))
         })
         .map(|transformed| transformed.data)
+    }
+}
+
+/// Refuses what a table of changes does not take before the statement's own reading of
+/// the table is planned, whose refusal would speak of reading.
+fn refuse_unless_changes(statement: &DmlStatement) -> Result<()> {
+    let source = statement.target.downcast_ref::<DefaultTableSource>();
+    let table = source.and_then(|source| source.table_provider.as_ref().downcast_ref());
+    let Some(table): Option<&BigQueryChangeTable> = table else {
+        return Ok(());
+    };
+    match statement.op {
+        WriteOp::Update => table.refuse_update(),
+        WriteOp::Delete => table.refuse_delete(),
+        _ => Ok(()),
     }
 }
 

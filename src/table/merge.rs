@@ -22,6 +22,7 @@ use datafusion::physical_plan::filter::FilterExec;
 use datafusion::physical_plan::projection::ProjectionExec;
 
 use super::change_table::BigQueryChangeTable;
+use super::same_value::{keeps_values, same_value};
 use crate::cdc::{CHANGE_SEQUENCE_NUMBER, CHANGE_TYPE, UNEVEN_MERGE};
 use crate::error::{Error, ErrorKind, Result};
 
@@ -122,6 +123,21 @@ impl<'a> Merge<'a> {
         ))
     }
 
+    /// Whether two expressions give the same values, whatever they are encoded as.
+    fn alike(&self, one: &Expr, other: &Expr) -> bool {
+        same_value(one, other, self.schema)
+    }
+
+    /// The name of the table's column that an expression is, as far as casts keep its
+    /// values apart: compared as something else two keys could be one.
+    fn compared_column(&self, expression: &Expr) -> Option<String> {
+        match expression {
+            Expr::Cast(cast) if keeps_values(cast, self.schema) => self.compared_column(&cast.expr),
+            Expr::Column(_) => self.own_column(expression),
+            _ => None,
+        }
+    }
+
     /// The name of the table's column that an expression is, whatever it is cast to.
     fn own_column(&self, expression: &Expr) -> Option<String> {
         match expression {
@@ -164,7 +180,7 @@ impl<'a> Merge<'a> {
                     left,
                     op: Operator::Eq,
                     right,
-                }) => match (self.own_column(left), self.own_column(right)) {
+                }) => match (self.compared_column(left), self.compared_column(right)) {
                     (Some(column), None) => Some((column, right)),
                     (None, Some(column)) => Some((column, left)),
                     _ => None,
@@ -174,8 +190,8 @@ impl<'a> Merge<'a> {
             let Some((column, value)) = sides.filter(|(column, _)| self.table.is_key(column))
             else {
                 return self.refuse(format!(
-                    "ON must compare the columns of the primary key with the source and nothing \
-                     else, not '{condition}'"
+                    "ON must compare the columns of the primary key with values of their own types \
+                     from the source and nothing else, not '{condition}'"
                 ));
             };
             self.of_source(value)?;
@@ -265,9 +281,33 @@ impl<'a> Merge<'a> {
             if column.eq_ignore_ascii_case(CHANGE_TYPE) {
                 return self.refuse(format!("the clauses decide {CHANGE_TYPE}"));
             }
-            found.insert(column.clone(), value.clone());
+            if found.insert(column.clone(), value.clone()).is_some() {
+                return self.refuse(format!("a clause says column {column} twice"));
+            }
         }
         Ok(found)
+    }
+
+    /// Refuses a clause that gives the key other values than ON compares it with: a change
+    /// has one key, and goes to the row that has it.
+    fn keeps_key(
+        &self,
+        key: &BTreeMap<String, Expr>,
+        assigned: &BTreeMap<String, Expr>,
+        how: &str,
+        instead: &str,
+    ) -> Result<()> {
+        for (column, value) in assigned {
+            if let Some(of_key) = key.get(column)
+                && !self.alike(of_key, value)
+            {
+                return self.refuse(format!(
+                    "column {column} of the key is compared with '{of_key}' and {how} as \
+                     '{value}'{instead}"
+                ));
+            }
+        }
+        Ok(())
     }
 
     /// The columns of the changes, which must be the same whether a row is there or not.
@@ -282,13 +322,8 @@ impl<'a> Merge<'a> {
                 .map(|(column, value)| (column.clone(), value.clone()))
         };
         let (updated, inserted) = match (updated, inserted) {
-            (None, None) => {
-                // Only deletions: the other columns need no values, but have to be there.
-                let others = self.table.others();
-                let needed = others.filter(|column| self.table.is_required(column));
-                let needed = needed.map(|column| (column, Expr::default()));
-                return Ok(of_key().chain(needed).collect());
-            }
+            // Only deletions, which are their keys.
+            (None, None) => return Ok(of_key().collect()),
             (Some(updated), Some(inserted)) => (updated, inserted),
             (Some(_), None) => {
                 return self.refuse(
@@ -304,7 +339,9 @@ impl<'a> Merge<'a> {
         let mut values: Vec<(String, Expr)> = of_key().collect();
         for column in self.table.others() {
             match (updated.get(&column), inserted.get(&column)) {
-                (Some(one), Some(other)) if one == other => values.push((column, one.clone())),
+                (Some(one), Some(other)) if self.alike(one, other) => {
+                    values.push((column, one.clone()));
+                }
                 (Some(one), Some(other)) => {
                     return self.refuse(format!(
                         "column {column} is updated to '{one}' and inserted as '{other}'"
@@ -318,16 +355,13 @@ impl<'a> Merge<'a> {
                 }
             }
         }
-        for (column, value) in &inserted {
-            if let Some(of_key) = key.get(column)
-                && of_key != value
-            {
-                return self.refuse(format!(
-                    "column {column} of the key is compared with '{of_key}' and inserted as \
-                     '{value}'"
-                ));
-            }
-        }
+        self.keeps_key(key, &inserted, "inserted", "")?;
+        self.keeps_key(
+            key,
+            &updated,
+            "updated",
+            ": a change of a key is a DELETE of the old one and an UPSERT of the new one",
+        )?;
         let sequence = |assigned: &BTreeMap<String, Expr>| {
             let mut found = assigned.iter();
             let found =
@@ -336,7 +370,7 @@ impl<'a> Merge<'a> {
         };
         match (sequence(&updated), sequence(&inserted)) {
             (None, None) => {}
-            (Some(one), Some(other)) if one == other => {
+            (Some(one), Some(other)) if self.alike(&one, &other) => {
                 values.push((CHANGE_SEQUENCE_NUMBER.to_string(), one));
             }
             _ => {

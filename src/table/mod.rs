@@ -2,8 +2,9 @@
 //! ([`metadata`]), the provider, the one of tables that take changes ([`change_table`]),
 //! the factory behind CREATE EXTERNAL TABLE, what SQL
 //! can say where it names a table ([`relation`], [`functions`]), literals beside its
-//! columns ([`fit_literals`]), and what INSERT means ([`insert`], [`values`],
-//! [`exact_cast`]) and writes to ([`writing`]).
+//! columns ([`fit_literals`]), what INSERT means ([`insert`], [`values`],
+//! [`exact_cast`]) and writes to ([`writing`]), and what MERGE does ([`merge`],
+//! [`same_value`]).
 
 mod change_table;
 mod digest;
@@ -16,6 +17,7 @@ mod merge;
 mod metadata;
 mod provider;
 mod relation;
+mod same_value;
 mod shared;
 mod values;
 mod version;
