@@ -3,6 +3,7 @@
 mod catalog;
 mod cdc;
 mod cdc_create;
+mod cdc_envelopes;
 mod cdc_examples;
 mod cdc_histories;
 mod cdc_merge;

@@ -2,7 +2,7 @@
 //! BigQuery or of this program's flags.
 
 /// Parts that a message has, in any case of letters, and what to do then.
-const HINTS: [(&[&str], &str); 8] = [
+const HINTS: [(&[&str], &str); 9] = [
     (
         &["cannot parse the sql", "found: system_time"],
         "FOR SYSTEM_TIME AS OF needs the BigQuery dialect (--dialect bigquery, or SET \
@@ -33,6 +33,11 @@ const HINTS: [(&[&str], &str); 8] = [
     (
         &["is not supported in csv"],
         "use --format json, or select the fields of the column",
+    ),
+    (
+        &["field", "not found in struct"],
+        "rows of debezium_envelopes have the columns that occur in its files, or those that its \
+         last argument declares, such as 'id BIGINT, name VARCHAR'",
     ),
     (
         &["unable to find factory for"],
