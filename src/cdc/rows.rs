@@ -28,6 +28,9 @@ pub(super) struct ChangeRowsPlan {
     pub(super) key: Vec<String>,
     /// Columns of batches that are encoded, without the pseudocolumns.
     plain: Vec<Plain>,
+    /// Columns that rows that stay must have and batches do not, so that those can only
+    /// be deletions.
+    left_out: Vec<String>,
     change_type: Option<usize>,
     sequence: Option<usize>,
 }
@@ -51,8 +54,8 @@ impl ChangeRowsPlan {
     /// The plan for batches of `given`.
     ///
     /// # Errors
-    /// [`ErrorKind::InvalidArgument`] when a column of the key or one that must have
-    /// values is missing, or a pseudocolumn is no text.
+    /// [`ErrorKind::InvalidArgument`] when a column of the key is missing, or one that must
+    /// have values though no row is a deletion; and when a pseudocolumn is no text.
     pub(super) fn new(
         table: &TableRef,
         columns: &TableSchema,
@@ -117,14 +120,17 @@ impl ChangeRowsPlan {
                  rows by their key"
             ));
         }
-        let missing = columns
-            .fields
-            .iter()
-            .find(|column| column.mode == Mode::Required && !is_given(&column.name));
-        if let Some(missing) = missing {
+        let needed = columns.fields.iter();
+        let needed = needed.filter(|column| column.mode == Mode::Required);
+        let left_out = needed
+            .map(|column| column.name.clone())
+            .filter(|name| !is_given(name))
+            .collect::<Vec<_>>();
+        // Without change types no row is a deletion, which needs its key only.
+        if let (Some(missing), None) = (left_out.first(), change_type) {
             return wrong(format!(
-                "column {} of {table} is REQUIRED and not written: a change says all of its row",
-                missing.name
+                "column {missing} of {table} is REQUIRED and not written: a change says all of its \
+                 row"
             ));
         }
         let mut relaxed = columns.clone();
@@ -164,6 +170,7 @@ impl ChangeRowsPlan {
                 false => Vec::new(),
             },
             plain,
+            left_out,
             change_type,
             sequence,
         })
@@ -235,6 +242,17 @@ impl ChangeRowsPlan {
                 Role::Required | Role::Other => nullif(&plainly(values)?, &deleted)
                     .map_err(|error| Error::new(ErrorKind::Internal, error.to_string()))?,
             });
+        }
+        if let Some(column) = self.left_out.first() {
+            for row in (0..rows).filter(|row| !deleted.value(*row)) {
+                refuse(
+                    row,
+                    column,
+                    "it is REQUIRED and not written: an UPSERT says all of its row, and only a \
+                     DELETE needs no more than the key"
+                        .to_string(),
+                );
+            }
         }
         let sequences = self.sequence.map(|at| text(batch.column(at))).transpose()?;
         if let Some(sequences) = &sequences {
@@ -483,16 +501,41 @@ mod tests {
     }
 
     #[test]
+    fn deletions_need_no_required_columns() {
+        let all = batch(&[
+            (Some(1), None, Some("DELETE"), Some("1")),
+            (Some(2), None, Some("UPSERT"), Some("1")),
+            (Some(3), None, None, Some("1")),
+        ]);
+        let given = all.project(&[0, 3, 4]).unwrap();
+        let prepared = plan(&given.schema()).unwrap().prepare(&given).unwrap();
+        let rows: Vec<u64> = prepared.refused.keys().copied().collect();
+        assert_eq!(rows, [1, 2]);
+        for refused in prepared.refused.values() {
+            assert_eq!(refused.column.as_deref(), Some("name"));
+            assert!(refused.message.contains("REQUIRED and not written"));
+        }
+        let types = prepared.batch.column_by_name(CHANGE_TYPE).unwrap();
+        assert!(types.is_valid(0) && types.is_null(1) && types.is_null(2));
+    }
+
+    #[test]
     fn key_and_required_columns_are_written() {
         let without = |name: &str| {
             let all = batch(&[]).schema();
             let fields = all.fields().iter().filter(|f| f.name() != name);
             Schema::new(fields.cloned().collect::<Vec<_>>())
         };
-        for (left_out, why) in [("ID", "primary key"), ("name", "REQUIRED")] {
-            let error = plan(&without(left_out)).unwrap_err();
-            assert!(error.to_string().contains(why), "{error}");
-        }
+        let error = plan(&without("ID")).unwrap_err();
+        assert!(error.to_string().contains("primary key"), "{error}");
+        let id = batch(&[]).schema().field(0).clone();
+        let error = plan(&Schema::new(vec![id])).unwrap_err();
+        assert!(
+            error
+                .to_string()
+                .contains("column name of p.d.t is REQUIRED"),
+            "{error}"
+        );
         let none = plan(&without("_CHANGE_SEQUENCE_NUMBER")).unwrap();
         assert_eq!(none.places(), Places::Arrival);
         assert!(none.columns.field(CHANGE_SEQUENCE_NUMBER).is_none());

@@ -85,6 +85,97 @@ async fn changes_replace_and_delete_rows_by_their_key() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn a_deletion_is_its_key_and_an_upsert_all_of_its_row() {
+    let server = server().await;
+    let context = server.session(1);
+    declare(&context, "t", "").await;
+    rows(
+        &context,
+        "INSERT INTO t (id, name) VALUES (1, 'a'), (2, 'b'), (3, 'c')",
+    )
+    .await;
+    rows(
+        &context,
+        "INSERT INTO t (id, _CHANGE_TYPE) VALUES (1, 'DELETE')",
+    )
+    .await;
+    assert_eq!(stored(&context, "t").await, "2 b  []; 3 c  []");
+    let mixed = "INSERT INTO t (id, _CHANGE_TYPE) VALUES (2, 'DELETE'), (9, 'UPSERT')";
+    refused(
+        &context,
+        mixed,
+        &["row 2", "column 'name'", "REQUIRED and not written"],
+    )
+    .await;
+    let insert = "INSERT INTO t (id) VALUES (9)";
+    refused(&context, insert, &["column name", "REQUIRED"]).await;
+    rows(&context, "SET bigquery.sink.failure.policy = 'drop'").await;
+    rows(&context, mixed).await;
+    assert_eq!(stored(&context, "t").await, "3 c  []");
+}
+
+/// What is said of a table of changes acts on it, or is refused where it is said.
+#[tokio::test(flavor = "multi_thread")]
+async fn what_nothing_would_act_on_is_refused() {
+    let server = server().await;
+    let context = server.session(1);
+    let uuid = "24bc7850-2c16-11e6-a073-0242ac110002";
+    let uuids = format!(", 'sink.cdc.debezium_mysql.source_uuids' '{uuid}'");
+    for (more, parts) in [
+        (
+            ", 'sink.partition' '20260101'",
+            ["'sink.partition'", "'sink.cdc.enabled'", "of its key"],
+        ),
+        (
+            uuids.as_str(),
+            [
+                "'sink.cdc.debezium_mysql.source_uuids'",
+                "bigquery_sequence_debezium_mysql",
+                "SET bigquery.sink.cdc",
+            ],
+        ),
+        (
+            ", 'sink.cdc.ticdc.cluster_id' 'main'",
+            [
+                "'sink.cdc.ticdc.cluster_id'",
+                "bigquery_sequence_ticdc",
+                "SET bigquery.sink.cdc",
+            ],
+        ),
+    ] {
+        refused(&context, &declaration("t", "", more), &parts).await;
+    }
+    let decorated = declaration("t", "", "").replace("d.t'", "d.t$20260101'");
+    refused(
+        &context,
+        &decorated,
+        &[
+            "LOCATION 'demo.d.t$20260101'",
+            "'20260101'",
+            "'sink.cdc.enabled'",
+        ],
+    )
+    .await;
+    for wrong in ["x".to_string(), format!("{uuid}, {}", uuid.to_uppercase())] {
+        let set = format!("SET bigquery.sink.cdc.debezium_mysql.source_uuids = '{wrong}'");
+        refused(
+            &context,
+            &set,
+            &["source_uuids", "UUIDs, each of them once"],
+        )
+        .await;
+    }
+    declare(&context, "t", "").await;
+    for (sql, instead) in [
+        ("UPDATE t SET name = 'x'", "_CHANGE_TYPE 'UPSERT'"),
+        ("DELETE FROM t WHERE id = 1", "_CHANGE_TYPE 'DELETE'"),
+        ("TRUNCATE TABLE t", "_CHANGE_TYPE 'DELETE'"),
+    ] {
+        refused(&context, sql, &["takes changes of demo.d.t", instead]).await;
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn the_greatest_sequence_number_wins_whenever_it_comes() {
     let server = server().await;
     let context = server.session(3);
