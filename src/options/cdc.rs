@@ -6,6 +6,7 @@ use super::raw::RawOptions;
 use super::registry::{self, OptionRow};
 use super::resolved::{duration, is_on, lower, pair};
 use super::sink::AppendFormat;
+use super::values;
 use crate::error::{Error, Result};
 
 /// How to write changes by key.
@@ -52,10 +53,8 @@ impl ChangeSourceOptions {
     /// What options say of sources.
     pub(crate) fn of(raw: &RawOptions) -> Self {
         let uuids = raw.get(&registry::SINK_CDC_MYSQL_SOURCE_UUIDS);
-        let uuids = uuids.unwrap_or_default().split([',', ';']);
-        let uuids = uuids.map(str::trim).filter(|uuid| !uuid.is_empty());
         Self {
-            mysql_source_uuids: uuids.map(str::to_string).collect(),
+            mysql_source_uuids: values::list(uuids.unwrap_or_default()),
             ticdc_cluster_id: raw
                 .get(&registry::SINK_CDC_TICDC_CLUSTER_ID)
                 .map(str::to_string),
@@ -71,7 +70,7 @@ pub(super) fn cdc(raw: &RawOptions, format: AppendFormat) -> Result<Option<CdcOp
     use registry::{
         SINK_ALLOW_FIELD_RELAXATION, SINK_ALLOW_NEW_FIELDS, SINK_CDC_CLEAR_MAX_STALENESS,
         SINK_CDC_ENABLED, SINK_CDC_MAX_STALENESS, SINK_CDC_TABLE_RECONCILIATION, SINK_FORMAT,
-        SINK_MISSING_VALUE, SINK_WRITE_METHOD,
+        SINK_MISSING_VALUE, SINK_PARTITION, SINK_WRITE_METHOD,
     };
     if !is_on(raw, &SINK_CDC_ENABLED) {
         return Ok(None);
@@ -97,6 +96,13 @@ pub(super) fn cdc(raw: &RawOptions, format: AppendFormat) -> Result<Option<CdcOp
             &SINK_CDC_ENABLED,
             &SINK_MISSING_VALUE,
             "a change says all of its row, so what it leaves out is NULL",
+        ));
+    }
+    if raw.get(&SINK_PARTITION).is_some() {
+        return Err(pair(
+            &SINK_CDC_ENABLED,
+            &SINK_PARTITION,
+            "a change goes to the row of its key, in whichever partition that is",
         ));
     }
     for row in [&SINK_ALLOW_NEW_FIELDS, &SINK_ALLOW_FIELD_RELAXATION] {
@@ -137,15 +143,31 @@ pub(super) fn cdc(raw: &RawOptions, format: AppendFormat) -> Result<Option<CdcOp
     }))
 }
 
-/// Options about changes that a table says of itself need changes.
+/// Options about changes that a table says of itself need changes, and those of functions
+/// are no table's.
 ///
 /// # Errors
 /// Names the option that nothing would act on.
 pub(super) fn check_used(own: &RawOptions, all: &RawOptions) -> Result<()> {
     use registry::{
         SINK_CDC_CLEAR_MAX_STALENESS, SINK_CDC_ENABLED, SINK_CDC_MAX_STALENESS,
-        SINK_CDC_TABLE_RECONCILIATION,
+        SINK_CDC_MYSQL_SOURCE_UUIDS, SINK_CDC_TABLE_RECONCILIATION, SINK_CDC_TICDC_CLUSTER_ID,
     };
+    for (row, function) in [
+        (
+            &SINK_CDC_MYSQL_SOURCE_UUIDS,
+            "bigquery_sequence_debezium_mysql",
+        ),
+        (&SINK_CDC_TICDC_CLUSTER_ID, "bigquery_sequence_ticdc"),
+    ] {
+        if own.get(row).is_some() {
+            return Err(Error::configuration(format!(
+                "option '{name}' is of the function {function}, which does not know the table that \
+                 its result goes to: say it for the session, as SET bigquery.{name} = '…'",
+                name = row.name
+            )));
+        }
+    }
     if is_on(all, &SINK_CDC_ENABLED) {
         return Ok(());
     }

@@ -59,6 +59,8 @@ pub enum ValueForm {
     Map,
     /// The address of a server, as `http://127.0.0.1:9050`.
     Address,
+    /// UUIDs, each of them once.
+    Uuids,
 }
 
 impl ValueForm {
@@ -88,6 +90,9 @@ impl ValueForm {
             ValueForm::Instant => "an ISO-8601 time such as '2024-05-01T12:00:00Z'".into(),
             ValueForm::Map => "a list of key=value such as 'team=data, stage=test'".into(),
             ValueForm::Address => "an address such as 'http://127.0.0.1:9050'".into(),
+            ValueForm::Uuids => "a list of UUIDs, each of them once, such as \
+                                 '24bc7850-2c16-11e6-a073-0242ac110002'"
+                .into(),
         }
     }
 
@@ -108,6 +113,7 @@ impl ValueForm {
             ValueForm::Choice(words) => words.iter().any(|word| word.eq_ignore_ascii_case(value)),
             ValueForm::Instant => values::instant(value).is_some(),
             ValueForm::Map => values::map(value).is_some(),
+            ValueForm::Uuids => values::uuids(value).is_some(),
         }
     }
 }

@@ -490,12 +490,13 @@ options! {
          another primary key is never replaced"
     }
     SINK_CDC_MYSQL_SOURCE_UUIDS = "sink.cdc.debezium_mysql.source_uuids" {
-        "none", ValueForm::Text, Session, Shown,
-        "UUIDs of the MySQL servers behind bigquery_sequence_debezium_mysql, in the order in which \
+        "none", ValueForm::Uuids, Session, Shown,
+        "only with SET: UUIDs of the MySQL servers behind bigquery_sequence_debezium_mysql, in the order in which \
          they took over from each other; append new ones, and never move or remove one"
     }
     SINK_CDC_TICDC_CLUSTER_ID = "sink.cdc.ticdc.cluster_id" {
         "none", ValueForm::Text, Session, Shown,
-        "the cluster whose changes bigquery_sequence_ticdc orders; those of another fail"
+        "only with SET: the cluster whose changes bigquery_sequence_ticdc orders; those of another \
+         fail"
     }
 }

@@ -123,6 +123,23 @@ pub(super) fn list(text: &str) -> Vec<String> {
         .collect()
 }
 
+/// A list of UUIDs, in lower case and in order; `None` when there is none, a part is no
+/// UUID or one came before.
+pub(super) fn uuids(text: &str) -> Option<Vec<String>> {
+    let mut known: Vec<String> = Vec::new();
+    for part in list(text) {
+        let uuid = part.to_ascii_lowercase();
+        let lengths = uuid.split('-').map(str::len);
+        let is_uuid = lengths.eq([8, 4, 4, 4, 12])
+            && uuid.bytes().all(|b| b == b'-' || b.is_ascii_hexdigit());
+        if !is_uuid || known.contains(&uuid) {
+            return None;
+        }
+        known.push(uuid);
+    }
+    (!known.is_empty()).then_some(known)
+}
+
 /// A list of `key=value`, in order; `None` when a part has no `=`, an empty
 /// key, or a key that came before.
 pub(super) fn map(text: &str) -> Option<Vec<(String, String)>> {
@@ -243,6 +260,20 @@ mod tests {
         );
         for text in ["", "now", "2024-13-01", "12:00", "1714564800"] {
             assert_eq!(instant(text), None, "{text}");
+        }
+    }
+
+    #[test]
+    fn lists_of_uuids() {
+        let (one, other) = (
+            "24bc7850-2c16-11e6-a073-0242ac110002",
+            "3e11fa47-71ca-11e1-9e33-c80aa9429562",
+        );
+        let both = format!("{}, {other};", one.to_uppercase());
+        assert_eq!(uuids(&both), Some(vec![one.into(), other.into()]));
+        let twice = format!("{one},{}", one.to_uppercase());
+        for text in ["", ",", "x", "24bc7850-2c16-11e6-a073", twice.as_str()] {
+            assert_eq!(uuids(text), None, "{text}");
         }
     }
 

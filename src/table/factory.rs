@@ -14,7 +14,7 @@ use super::shared::Shared;
 use crate::client::rest::jobs::QueryParameters;
 use crate::error::{Error, Result};
 use crate::options::registry::{
-    DATASET, PROJECT, SCAN_MATERIALIZE_VIEWS, SCAN_QUERY, SINK_PARTITION, TABLE,
+    DATASET, PROJECT, SCAN_MATERIALIZE_VIEWS, SCAN_QUERY, SINK_CDC_ENABLED, SINK_PARTITION, TABLE,
 };
 use crate::options::{BigQueryOptions, Options, RawOptions};
 use crate::query::{BigQueryQueryTable, QueryContext};
@@ -38,8 +38,10 @@ impl BigQueryTableFactory {
         command: &CreateExternalTable,
     ) -> Result<Arc<dyn TableProvider>> {
         refuse_clauses(command)?;
-        let own = with_partition(RawOptions::from_pairs(&command.options)?, command)?;
+        let said = RawOptions::from_pairs(&command.options)?;
         let defaults = BigQueryOptions::of(session.config_options());
+        refuse_partition_of_changes(&said, &defaults, command)?;
+        let own = with_partition(said, command)?;
         if let Some(sql) = own.get(&SCAN_QUERY) {
             let sql = sql.to_string();
             return self.query(command, own, sql, &defaults).await;
@@ -194,7 +196,6 @@ fn refuse_clauses(command: &CreateExternalTable) -> Result<()> {
     Ok(())
 }
 
-/// The table of LOCATION, whose parts options may name instead.
 /// A location without the decorator that names a partition, and the partition.
 fn decorated(location: &str) -> (&str, Option<&str>) {
     match location.rsplit_once('$') {
@@ -223,6 +224,33 @@ fn with_partition(own: RawOptions, command: &CreateExternalTable) -> Result<RawO
     Ok(own.or_defaults(&said))
 }
 
+/// Changes go to the partitions of their rows, so a LOCATION that names one would be
+/// ignored.
+fn refuse_partition_of_changes(
+    said: &RawOptions,
+    defaults: &RawOptions,
+    command: &CreateExternalTable,
+) -> Result<()> {
+    let [location] = command.locations.as_slice() else {
+        return Ok(());
+    };
+    let (table, Some(partition)) = decorated(location) else {
+        return Ok(());
+    };
+    if said.get(&SINK_CDC_ENABLED).is_none()
+        || Options::resolve_over(said, defaults)?.sink.cdc.is_none()
+    {
+        return Ok(());
+    }
+    Err(Error::configuration(format!(
+        "LOCATION '{location}' names the partition '{partition}', which does not go with option \
+         '{}': a change goes to the row of its key, in whichever partition that is; say LOCATION \
+         '{table}'",
+        SINK_CDC_ENABLED.name
+    )))
+}
+
+/// The table of LOCATION, whose parts options may name instead.
 fn location(
     command: &CreateExternalTable,
     own: &RawOptions,
