@@ -1,6 +1,7 @@
 //! A sink whose rows are changes.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use arrow::array::RecordBatch;
 use arrow::datatypes::{Schema, SchemaRef};
@@ -10,14 +11,14 @@ use super::key;
 use super::mark::{Mark, PENDING_LABEL};
 use super::rows::ChangeRowsPlan;
 use super::statements::Statements;
-use super::upkeep::{Absent, Upkeep};
+use super::upkeep::{Absent, LONGEST, Upkeep};
 use crate::client::Client;
 use crate::client::rest::model::Table;
 use crate::error::{Error, ErrorKind, Result};
 use crate::options::{CdcOptions, CreateDisposition, Options, SinkOptions};
 use crate::sink::{
     self, BigQuerySink, ChangedTable, Places, PlannedChange, PlannedChanges, Prepared, ReadyTable,
-    RowChanges, not_created, propagation,
+    RowChanges, not_created,
 };
 use crate::types::{Mode, TableRef, TableSchema};
 
@@ -172,7 +173,7 @@ impl ChangeSinkBuilder {
         let cdc = self.cdc()?.clone();
         let upkeep = Upkeep {
             statements: Statements::new(self.client.clone(), self.table.clone(), &self.options),
-            patience: propagation(&self.options.sink),
+            patience: patience(&self.options.sink),
             mark: Mark::new(cdc.staleness),
             options: cdc,
             columns: planned.schema.clone(),
@@ -194,6 +195,13 @@ impl ChangeSinkBuilder {
             ))
         })
     }
+}
+
+/// How long to wait for another writer that is at the table: as long as for any change of
+/// one, but its steps do not take minutes.
+fn patience(options: &SinkOptions) -> Duration {
+    let propagation = options.propagation;
+    LONGEST.min(propagation.interval.saturating_mul(propagation.attempts))
 }
 
 /// The columns of a table that is created for changes: those that are declared without

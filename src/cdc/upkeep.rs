@@ -1,6 +1,8 @@
 //! Looking after the table that changes go to, before the first one is sent: it is
 //! created where there is none, verified, and on request reconciled.
 
+use std::time::Duration;
+
 use super::key;
 use super::mark::{Mark, PENDING_LABEL};
 use super::staleness;
@@ -8,8 +10,7 @@ use super::statements::Statements;
 use crate::client::Client;
 use crate::client::rest::create::{Created, NewTable};
 use crate::client::rest::model::Table;
-use crate::client::retry::{Backoff, RetryPolicy};
-use crate::error::{Error, ErrorKind, Result, RetryAdvice};
+use crate::error::{Error, ErrorKind, Result};
 use crate::options::{
     CdcOptions, CreateDisposition, Staleness, TableCreateOptions, TableReconciliation,
 };
@@ -31,8 +32,14 @@ pub(super) struct Upkeep {
     /// What marks the table while the steps are done that lead to its staleness.
     pub(super) mark: Mark,
     /// How long to wait for what another writer does.
-    pub(super) patience: RetryPolicy,
+    pub(super) patience: Duration,
 }
+
+/// Between looks at a table that another writer is at.
+const LOOK: Duration = Duration::from_millis(250);
+
+/// How long to wait at most for another writer, which needs a few statements.
+pub(super) const LONGEST: Duration = Duration::from_secs(30);
 
 /// What becomes of a table that does not exist.
 #[derive(Debug)]
@@ -85,31 +92,42 @@ impl Upkeep {
         }
     }
 
+    /// The table when no writer is at it any more, under `verify_only`, which leaves to
+    /// others what they have begun. Their steps take milliseconds, or a writer has stopped
+    /// between them: so the looks come soon after each other, and not for long.
+    ///
+    /// # Errors
+    /// [`ErrorKind::FailedPrecondition`] when the mark is still there.
+    async fn settled(&self, found: Table) -> Result<Table> {
+        let clock = self.client.clock();
+        let begun = clock.now();
+        let mut found = found;
+        while let Some(pending) = Mark::of(&found)
+            && pending != self.mark
+        {
+            let waited = clock.now().saturating_duration_since(begun);
+            let Some(left) = self.patience.checked_sub(waited).filter(|t| !t.is_zero()) else {
+                return Err(interrupted(&pending));
+            };
+            clock.sleep(LOOK.min(left)).await;
+            found = self.client.get_table(&self.table).await?;
+        }
+        Ok(found)
+    }
+
     /// A table that was to be created and is there: by another writer, which may be at it
     /// still, or by an attempt of this one whose answer was lost.
     async fn take_from_others(&self) -> Result<ReadyTable> {
-        let mut waits = Backoff::new(self.patience, self.client.clock().clone());
-        loop {
-            let found = self.client.get_table(&self.table).await?;
-            let pending = Mark::of(&found);
-            if pending.as_ref() == Some(&self.mark) {
-                return self.complete(found).await;
-            }
-            match (pending, self.options.reconciliation) {
-                (Some(pending), TableReconciliation::VerifyOnly) => {
-                    let waiting = interrupted(&pending).with_retry(RetryAdvice::Backoff);
-                    waits.after(waiting).await?;
-                }
-                _ => {
-                    let ready = self.take(found).await?;
-                    // It is as new as one that was created here.
-                    return Ok(ReadyTable {
-                        made: Made::Change,
-                        ..ready
-                    });
-                }
-            }
+        let found = self.client.get_table(&self.table).await?;
+        if Mark::of(&found).as_ref() == Some(&self.mark) {
+            return self.complete(found).await;
         }
+        let ready = self.take(found).await?;
+        // It is as new as one that was created here.
+        Ok(ReadyTable {
+            made: Made::Change,
+            ..ready
+        })
     }
 
     /// Does what is left to be done for a table that was created here.
@@ -127,6 +145,10 @@ impl Upkeep {
 
     /// A table that was there before.
     async fn take(&self, found: Table) -> Result<ReadyTable> {
+        let found = match self.options.reconciliation {
+            TableReconciliation::VerifyOnly => self.settled(found).await?,
+            TableReconciliation::Reconcile => found,
+        };
         self.check_columns(&found)?;
         if !found.primary_key.is_empty() && !key::same(&found.primary_key, &self.key) {
             return Err(self.other_key(&found.primary_key));
@@ -144,9 +166,6 @@ impl Upkeep {
     }
 
     async fn verify(&self, found: &Table) -> Result<()> {
-        if let Some(pending) = Mark::of(found) {
-            return Err(interrupted(&pending));
-        }
         if found.primary_key.is_empty() {
             return Err(Error::new(
                 ErrorKind::FailedPrecondition,

@@ -194,7 +194,7 @@ impl SinkShared {
 }
 
 /// How long to wait for a change of a table to be known everywhere.
-pub(crate) fn propagation(options: &SinkOptions) -> RetryPolicy {
+fn propagation(options: &SinkOptions) -> RetryPolicy {
     let propagation = options.propagation;
     RetryPolicy {
         max_attempts: propagation.attempts,

@@ -59,7 +59,7 @@ pub(crate) use changes::{
 };
 pub(crate) use checkpoint::Run;
 pub use data_sink::BigQueryDataSink;
-pub(crate) use destination::{new_columns, not_created, propagation};
+pub(crate) use destination::{new_columns, not_created};
 pub use exec::{BigQueryCommitExec, BigQueryWriteExec, CommitTime};
 pub use load::{LoadLimits, StagedFile};
 pub use metrics::{CommitCounters, SinkCounters};

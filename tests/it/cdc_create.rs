@@ -1,7 +1,7 @@
 //! Tables that the first change creates.
 
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use bigquery_local::Realism;
 use bigquery_local::faults::{Action, Rule};
@@ -391,6 +391,31 @@ async fn sixteen_writers_create_one_table() {
         let table = server.get("datasets/d/tables/race").await;
         assert_eq!(table["labels"], Value::Null, "{reconciliation}");
     }
+}
+
+/// Sessions with the same declaration begin together, none of which may change a table
+/// that is there. All write, and none waits long.
+#[tokio::test(flavor = "multi_thread")]
+async fn sessions_that_begin_together_all_write() {
+    let server = Server::with_dataset().await;
+    let begun = Instant::now();
+    let writes = (0..4).map(|number| {
+        let context = server.session(1);
+        async move {
+            rows(&context, &declaration("t", COLUMNS, TEN_MINUTES)).await;
+            let sql = format!("INSERT INTO t (id, name) VALUES ({number}, 'n')");
+            rows(&context, &sql).await;
+        }
+    });
+    futures::future::join_all(writes).await;
+    assert!(
+        begun.elapsed() < Duration::from_secs(20),
+        "{:?}",
+        begun.elapsed()
+    );
+    let context = server.session(1);
+    assert_eq!(stored(&context, "t").await, "0 n; 1 n; 2 n; 3 n");
+    assert_eq!(staleness_of(&context, "t").await, "0-0 0 0:10:0");
 }
 
 /// The service has created the table, and its answer is lost: the second attempt finds a

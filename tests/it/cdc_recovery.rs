@@ -1,6 +1,8 @@
 //! Creations and reconciliations of a table of changes that are interrupted between their
 //! steps.
 
+use std::time::{Duration, Instant};
+
 use bigquery_local::faults::{Action, Rule};
 use datafusion::prelude::SessionContext;
 use serde_json::{Value, json};
@@ -96,6 +98,12 @@ async fn write(context: &SessionContext, table: &str, more: &str) -> Result<(), 
     Ok(())
 }
 
+/// Sessions that wait for other writers only a moment.
+const IMPATIENT: [(&str, &str); 2] = [
+    ("sink.propagation.interval", "1 ms"),
+    ("sink.propagation.attempts", "3"),
+];
+
 const RECONCILE: &str = ", 'sink.cdc.table_reconciliation' 'reconcile'";
 
 /// Every call of every case fails once, so a program ends between every two steps. What
@@ -104,7 +112,7 @@ const RECONCILE: &str = ", 'sink.cdc.table_reconciliation' 'reconcile'";
 #[tokio::test(flavor = "multi_thread")]
 async fn what_is_interrupted_anywhere_is_marked_and_completed() {
     let server = Server::with_dataset().await;
-    let context = server.session(1);
+    let context = server.session_saying(IMPATIENT);
     let (mut number, mut marked) = (0, 0);
     for case in CASES {
         for method in METHODS {
@@ -232,7 +240,7 @@ async fn left_behind(server: &Server, table: &str, value: &str) {
 #[tokio::test(flavor = "multi_thread")]
 async fn what_others_began_is_completed_or_led_elsewhere() {
     let server = Server::with_dataset().await;
-    let context = server.session(1);
+    let context = server.session_saying(IMPATIENT);
     let begun = "max_staleness_600s_1a2b3c4d";
     for (table, options, staleness) in [
         // Nothing is said of the staleness, so it is the one that was begun.
@@ -312,14 +320,39 @@ async fn writers_reconcile_side_by_side() {
     assert_eq!(found(&server, &context, "t").await, expected);
 }
 
+/// Who may only verify waits for a writer that is at the table, and not longer than that
+/// takes.
+#[tokio::test(flavor = "multi_thread")]
+async fn another_writers_steps_are_waited_for() {
+    let server = Server::with_dataset().await;
+    let context = server.session(1);
+    left_behind(&server, "t", "max_staleness_600s_1a2b3c4d").await;
+    let begun = Instant::now();
+    let ends = async {
+        tokio::time::sleep(Duration::from_millis(600)).await;
+        server
+            .query("ALTER TABLE d.t SET OPTIONS (max_staleness = INTERVAL 10 MINUTE, labels = [('team', 'data')])")
+            .await;
+    };
+    let more = ", 'sink.cdc.max_staleness' '10 min'";
+    let (written, ()) = futures::future::join(write(&context, "t", more), ends).await;
+    written.unwrap();
+    assert!(
+        begun.elapsed() < Duration::from_secs(15),
+        "{:?}",
+        begun.elapsed()
+    );
+    assert_eq!(
+        lines(&context, "SELECT id, name FROM bq.d.t").await,
+        ["1 a"]
+    );
+}
+
 /// A creation that another writer does not complete is waited for, and then left alone.
 #[tokio::test(flavor = "multi_thread")]
 async fn waiting_for_another_creation_ends() {
     let server = Server::with_dataset().await;
-    let context = server.session_saying([
-        ("sink.propagation.interval", "1 ms"),
-        ("sink.propagation.attempts", "3"),
-    ]);
+    let context = server.session_saying(IMPATIENT);
     let declared = format!(
         "CREATE EXTERNAL TABLE t (id BIGINT, name VARCHAR, PRIMARY KEY (id)) \
          STORED AS BIGQUERY LOCATION '{PROJECT}.d.t' OPTIONS ('sink.cdc.enabled' 'true')"
