@@ -9,6 +9,17 @@ use datafusion::sql::sqlparser::parser::ParserError;
 
 use crate::hints::with_hint;
 
+/// Names of rules of planning, which DataFusion puts before their errors.
+const RULES: [&str; 7] = [
+    "plan_bigquery_inserts",
+    "fit_literals_to_bigquery_types",
+    "read_files_before_bigquery",
+    "bigquery_late_filters",
+    "bigquery_arrange_writers",
+    "bigquery_keep_change_order",
+    "type_coercion",
+];
+
 /// Prints `Error: ` and what failed on standard error.
 pub fn print_error(error: &dyn fmt::Display) {
     print_note(&format!("Error: {error}"));
@@ -58,6 +69,10 @@ fn words(error: &DataFusionError) -> String {
 
 fn parts_of(error: &DataFusionError) -> Vec<String> {
     match error {
+        // Which rule of the planner has found it says nothing to who wrote the statement.
+        DataFusionError::Context(context, inner) if RULES.contains(&context.as_str()) => {
+            parts_of(inner)
+        }
         DataFusionError::Context(context, inner) => {
             let mut parts = vec![context.clone()];
             parts.extend(parts_of(inner));
@@ -202,6 +217,16 @@ mod tests {
             one_line(&error),
             "reading table p.d.t: cannot reach http://127.0.0.1:1: connection refused"
         );
+    }
+
+    #[test]
+    fn names_of_rules_are_left_out() {
+        for rule in RULES {
+            let error = plan_datafusion_err!("no order")
+                .context(rule)
+                .context("INSERT");
+            assert_eq!(one_line(&error), "INSERT: no order");
+        }
     }
 
     #[test]
