@@ -58,8 +58,8 @@ pub const FILE_TYPE: &str = "BIGQUERY";
 ///   optimizer rule, by which it has as many writers as option `sink.parallelism` says;
 /// - the functions of [`cdc::functions`], which make sequence numbers of changes, and a
 ///   physical optimizer rule, by which changes without them keep their order;
-/// - the table function `debezium_envelopes('file', …)`: the changes in files of
-///   Debezium's JSON, as `op`, `before`, `after` and `source`.
+/// - the table function `debezium_envelopes('file', …, 'id BIGINT, name VARCHAR')`: the
+///   changes in files of Debezium's JSON, as `op`, `before`, `after` and `source`.
 ///
 /// Nothing is sent to the service before a statement needs it.
 ///
