@@ -164,7 +164,7 @@ impl PhysicalOptimizerRule for KeepChangeOrder {
                 return plan_err!(
                     "changes of {table} have no sequence numbers, and come from {parts} parts that \
                      are read side by side, so the last change of a key would be any of them: \
-                     write _CHANGE_SEQUENCE_NUMBER, or add ORDER BY to the query"
+                     write _CHANGE_SEQUENCE_NUMBER, or end an INSERT with ORDER BY"
                 );
             }
             let options = ReplaceChildrenOptions::new(ChildrenPropertiesMode::Recompute);
