@@ -60,6 +60,10 @@ async fn run_to_end(args: Args) -> ExitCode {
         () = interrupted(&args) => Err(Stopped::Interrupted),
     };
     ENDING.store(true, Ordering::Relaxed);
+    if matches!(outcome, Err(Stopped::Interrupted)) {
+        // The tasks of the statement end when the runtime comes to them.
+        tokio::time::sleep(TASKS_END).await;
+    }
     // Statements that were stopped cancel their jobs.
     finish_background_work(LAST_WORDS).await;
     match outcome {
@@ -75,6 +79,9 @@ async fn run_to_end(args: Args) -> ExitCode {
 
 /// How long the end of the program waits for jobs to be cancelled.
 const LAST_WORDS: Duration = Duration::from_secs(5);
+
+/// How long the tasks of a statement that was stopped take to end, amply.
+const TASKS_END: Duration = Duration::from_millis(200);
 
 /// How long a statement may go on that does not see that it was stopped.
 const PATIENCE: Duration = Duration::from_millis(500);

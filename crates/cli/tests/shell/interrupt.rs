@@ -57,7 +57,8 @@ async fn ctrl_c_cancels_the_job() {
         .unwrap();
     assert!(killed.success());
     assert_eq!(exit_code(child).await, Some(130));
-    assert_eq!(seen(cancelled), 1);
+    // An answer may be lost with what was interrupted: then it is asked for again.
+    assert!(seen(cancelled) >= 1, "the job is not cancelled");
 }
 
 /// As in `dfbq … | head -1`: no error is shown, and the exit code is the usual one.
