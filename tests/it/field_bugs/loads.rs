@@ -234,7 +234,13 @@ async fn p02_temporary_tables_go_or_expire() {
     let context = session(&server, "storage_api_at_least_once");
     rows(&context, "INSERT OVERWRITE bq.d.t VALUES (1, 'x')").await;
     assert_eq!(tables(&server).await, ["t"]);
-    server.fault(Rule::once("jobs.insert", refused()).always());
+    // Not refused for good: what is, is deleted at once.
+    let denied = Action::Http {
+        status: 403,
+        reason: "accessDenied".into(),
+        message: "on purpose".into(),
+    };
+    server.fault(Rule::once("jobs.insert", denied).always());
     error(&context, "INSERT OVERWRITE bq.d.t VALUES (2, 'y')").await;
     let left = tables(&server).await;
     assert_eq!(left.len(), 2, "{left:?}");
