@@ -10,7 +10,7 @@ use datafusion::arrow::buffer::OffsetBuffer;
 use datafusion::arrow::compute::{
     CastOptions, SortOptions, can_cast_types, cast_with_options, nullif,
 };
-use datafusion::arrow::datatypes::{DataType, Field, FieldRef, Fields};
+use datafusion::arrow::datatypes::{DataType, Field, FieldRef, Fields, Schema};
 use datafusion::arrow::util::display::array_value_to_string;
 use datafusion::common::Result;
 use datafusion::error::DataFusionError;
@@ -20,6 +20,8 @@ use datafusion::logical_expr::{
 
 use crate::error::{Error, ErrorKind};
 use crate::sink::{checked_metadata, checked_type, checked_values};
+use crate::types::create::{NewModes, table_schema_for};
+use crate::types::encode::FieldMarks;
 
 /// What becomes of a value that a cast would change.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -31,12 +33,20 @@ pub(super) enum Misfit {
     IsTold,
 }
 
+/// The column that a value goes to, as errors name it.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub(super) struct Goal {
+    pub(super) column: String,
+    /// Its type, as BigQuery calls it.
+    pub(super) type_name: String,
+}
+
 /// Casts to a type, and fails for a value that the type cannot hold as it is.
 #[derive(Debug, PartialEq, Eq, Hash)]
 pub(super) struct ExactCast {
     to: DataType,
-    /// For errors: the column that the value goes to.
-    column: Option<String>,
+    /// None for values that something computes with before they go anywhere.
+    goal: Option<Goal>,
     /// And its row, where one value is one row.
     row: Option<usize>,
     misfit: Misfit,
@@ -46,7 +56,7 @@ pub(super) struct ExactCast {
 impl ExactCast {
     pub(super) fn new(
         to: DataType,
-        column: Option<String>,
+        goal: Option<Goal>,
         row: Option<usize>,
         misfit: Misfit,
     ) -> Self {
@@ -57,7 +67,7 @@ impl ExactCast {
         };
         Self {
             to: nullable(&to),
-            column,
+            goal,
             row,
             misfit,
             signature: Signature::any(1, volatility),
@@ -150,21 +160,33 @@ impl ExactCast {
                 format!("the value {value} ")
             }
         };
-        let to = type_name(&self.to);
+        let to = self.type_name();
         format!("{value}{why} {to} (cast it to what it shall become)")
+    }
+
+    fn type_name(&self) -> String {
+        match &self.goal {
+            Some(goal) => goal.type_name.clone(),
+            None => {
+                let schema = Schema::new(vec![Field::new("value", self.to.clone(), true)]);
+                let made = table_schema_for(&schema, &FieldMarks::default(), NewModes::Nullable);
+                let column = made.ok().and_then(|made| made.fields.into_iter().next());
+                column.map_or_else(|| self.to.to_string(), |column| column.type_name())
+            }
+        }
     }
 
     /// The error of a field that the column does not have.
     fn unknown(&self, field: &str) -> DataFusionError {
-        let path = match &self.column {
-            Some(column) => format!("{column}.{field}"),
+        let path = match &self.goal {
+            Some(goal) => format!("{}.{field}", goal.column),
             None => field.to_string(),
         };
         Error::new(
             ErrorKind::InvalidArgument,
             format!(
                 "the values have a field '{path}', and the column has none of that name: its type is {}",
-                type_name(&self.to)
+                self.type_name()
             ),
         )
         .into()
@@ -172,10 +194,8 @@ impl ExactCast {
 
     fn error(&self, array: &ArrayRef, at: usize, why: &str) -> DataFusionError {
         let row = self.row.map(|row| format!("row {row}"));
-        let column = self
-            .column
-            .as_ref()
-            .map(|column| format!("column '{column}'"));
+        let column = self.goal.as_ref();
+        let column = column.map(|goal| format!("column '{}'", goal.column));
         let place: Vec<_> = row.into_iter().chain(column).collect();
         let place = match place.is_empty() {
             true => "a row".to_string(),
@@ -272,34 +292,6 @@ fn cast_struct(array: &StructArray, to: &Fields) -> Result<ArrayRef, (usize, &'s
     let cast = StructArray::try_new_with_length(to.clone(), columns, nulls, array.len())
         .map_err(|_| (0, NOT))?;
     Ok(Arc::new(cast))
-}
-
-/// The type of a column as BigQuery calls it.
-fn type_name(data_type: &DataType) -> String {
-    match data_type {
-        DataType::Int64 => "INT64".into(),
-        DataType::Float64 => "FLOAT64".into(),
-        DataType::Boolean => "BOOL".into(),
-        DataType::Utf8 => "STRING".into(),
-        DataType::Binary => "BYTES".into(),
-        DataType::Date32 => "DATE".into(),
-        DataType::Time64(_) => "TIME".into(),
-        DataType::Timestamp(_, None) => "DATETIME".into(),
-        DataType::Timestamp(_, Some(_)) => "TIMESTAMP".into(),
-        DataType::Decimal128(38, 9) => "NUMERIC".into(),
-        DataType::Decimal128(precision, scale) => format!("NUMERIC({precision}, {scale})"),
-        DataType::Decimal256(76, 38) => "BIGNUMERIC".into(),
-        DataType::Decimal256(precision, scale) => format!("BIGNUMERIC({precision}, {scale})"),
-        DataType::Interval(_) => "INTERVAL".into(),
-        DataType::List(element) => format!("ARRAY<{}>", type_name(element.data_type())),
-        DataType::Struct(fields) => {
-            let fields = fields
-                .iter()
-                .map(|field| format!("{} {}", field.name(), type_name(field.data_type())));
-            format!("STRUCT<{}>", fields.collect::<Vec<_>>().join(", "))
-        }
-        other => other.to_string(),
-    }
 }
 
 /// The type with fields that may be NULL: whether they are is for the sink to find, which
@@ -458,7 +450,11 @@ mod tests {
 
     #[test]
     fn what_cannot_be_cast_is_told_beside_the_rest() {
-        let cast = ExactCast::new(DataType::Int64, Some("n".into()), None, Misfit::IsTold);
+        let goal = Goal {
+            column: "n".into(),
+            type_name: "INT64".into(),
+        };
+        let cast = ExactCast::new(DataType::Int64, Some(goal), None, Misfit::IsTold);
         let array = Arc::new(StringArray::from(vec![
             Some("7"),
             Some("x"),
@@ -568,7 +564,6 @@ mod tests {
         refused(Arc::new(Int64Array::from(vec![5])), &list, 0);
         let five = ListArray::from_iter_primitive::<Int64Type, _, _>([Some([Some(5)])]);
         refused(Arc::new(five), &DataType::Utf8, 0);
-        assert_eq!(type_name(&list), "ARRAY<INT64>");
         let decimal = DataType::Decimal128(38, 2);
         ok(text(vec!["1.50", "2.500"]), &decimal);
         refused(text(vec!["1.255"]), &decimal, 0);

@@ -201,7 +201,7 @@ fn uncast(expression: Expr, source: &DFSchema, terms: &InsertTerms<'_>) -> Resul
             true => cast.expr.as_ref().clone(),
             false => {
                 let cast = alias.expr.as_ref().clone();
-                exactly(cast, Some(&alias.name), None, terms.misfit)
+                exactly(cast, terms.goal(&alias.name), None, terms.misfit)
             }
         };
     }

@@ -20,7 +20,7 @@ use datafusion::logical_expr::{
     Values, cast,
 };
 
-use super::exact_cast::{ExactCast, Misfit};
+use super::exact_cast::{ExactCast, Goal, Misfit};
 use super::writing::InsertTerms;
 use crate::sink::{checked_metadata, checked_type};
 
@@ -212,6 +212,7 @@ fn written(values: Values, columns: &Columns, terms: &InsertTerms<'_>) -> Result
                 Some(_) if !written.is_empty() => terms.misfit,
                 _ => Misfit::Fails,
             };
+            let goal = goes_to.and_then(|goes_to| terms.goal(goes_to));
             for (number, row) in rows.iter_mut().enumerate() {
                 let value = std::mem::take(&mut row[column]);
                 let value = match misfit {
@@ -221,7 +222,7 @@ fn written(values: Values, columns: &Columns, terms: &InsertTerms<'_>) -> Result
                     Misfit::IsTold => cast(value, field.data_type().clone()),
                 };
                 let row_number = columns.numbered.then_some(number + 1);
-                row[column] = exactly(value, goes_to, row_number, misfit);
+                row[column] = exactly(value, goal.clone(), row_number, misfit);
             }
             fields.push(match misfit {
                 // A NULL for a REQUIRED column is for the sink to find, which names its row.
@@ -278,16 +279,11 @@ pub(super) fn exact(plan: LogicalPlan) -> Result<LogicalPlan> {
 }
 
 /// The value with the outermost cast, if there is one, made exact.
-pub(super) fn exactly(
-    value: Expr,
-    column: Option<&str>,
-    row: Option<usize>,
-    misfit: Misfit,
-) -> Expr {
+pub(super) fn exactly(value: Expr, goal: Option<Goal>, row: Option<usize>, misfit: Misfit) -> Expr {
     match value {
         Expr::Cast(cast) => {
             let to = cast.field.data_type().clone();
-            let function = ExactCast::new(to, column.map(str::to_string), row, misfit);
+            let function = ExactCast::new(to, goal, row, misfit);
             ScalarUDF::from(function).call(vec![*cast.expr])
         }
         other => other,

@@ -7,7 +7,7 @@ use datafusion::catalog::Session;
 use datafusion::logical_expr::dml::InsertOp;
 use datafusion::physical_plan::{ExecutionPlan, ExecutionPlanProperties};
 
-use super::exact_cast::Misfit;
+use super::exact_cast::{Goal, Misfit};
 use super::metadata::{LiveTable, NewColumns, SchemaTerms};
 use super::provider::{BigQueryTable, State};
 use crate::error::{Error, ErrorKind, Result};
@@ -40,6 +40,15 @@ impl<'a> InsertTerms<'a> {
                 _ => Misfit::IsTold,
             },
         }
+    }
+
+    /// A column that values go to, as errors name it.
+    pub(super) fn goal(&self, column: &str) -> Option<Goal> {
+        let column = self.columns.field(column)?;
+        Some(Goal {
+            column: column.name.clone(),
+            type_name: column.type_name(),
+        })
     }
 
     /// Whether the sink takes values of this type for a column.

@@ -20,11 +20,7 @@ fn field(name: &str, data_type: DataType) -> ArrowField {
 fn one(data_type: DataType) -> Result<String> {
     let schema = Schema::new(vec![field("c", data_type)]);
     let created = table_schema_for(&schema, &FieldMarks::default(), NewModes::Nullable)?;
-    let column = &created.fields[0];
-    Ok(match column.mode {
-        Mode::Repeated => format!("ARRAY<{}>", column.field_type),
-        Mode::Nullable | Mode::Required => column.field_type.to_string(),
-    })
+    Ok(created.fields[0].type_name())
 }
 
 fn map(key: DataType, value: DataType) -> DataType {

@@ -66,6 +66,14 @@ impl Field {
         }
     }
 
+    /// The GoogleSQL name of the type with its parameters, an array's included.
+    pub fn type_name(&self) -> String {
+        match self.mode {
+            Mode::Repeated => format!("ARRAY<{}>", self.field_type),
+            Mode::Nullable | Mode::Required => self.field_type.to_string(),
+        }
+    }
+
     /// Whether BigQuery would take `name` to mean this field.
     pub fn is_named(&self, name: &str) -> bool {
         self.name == name || self.name.to_lowercase() == name.to_lowercase()
@@ -235,14 +243,7 @@ impl fmt::Display for FieldType {
                     if index > 0 {
                         f.write_str(", ")?;
                     }
-                    match field.mode {
-                        Mode::Repeated => {
-                            write!(f, "{} ARRAY<{}>", field.name, field.field_type)?;
-                        }
-                        Mode::Nullable | Mode::Required => {
-                            write!(f, "{} {}", field.name, field.field_type)?;
-                        }
-                    }
+                    write!(f, "{} {}", field.name, field.type_name())?;
                 }
                 f.write_str(">")
             }

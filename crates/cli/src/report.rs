@@ -220,6 +220,25 @@ mod tests {
     }
 
     #[test]
+    fn rules_of_bigquery_are_known() {
+        let options = datafusion_bigquery::RawOptions::new();
+        let builder = datafusion::execution::SessionStateBuilder::new_with_default_features();
+        let state = datafusion_bigquery::with_bigquery(builder, options)
+            .unwrap()
+            .build();
+        let analyzer = state.analyzer().rules.iter().map(|rule| rule.name());
+        let physical = state.physical_optimizers().iter().map(|rule| rule.name());
+        let ours: Vec<_> = analyzer
+            .chain(physical)
+            .filter(|name| name.contains("bigquery"))
+            .collect();
+        assert!(ours.len() >= 5, "{ours:?}");
+        for rule in ours {
+            assert!(RULES.contains(&rule), "{rule}");
+        }
+    }
+
+    #[test]
     fn names_of_rules_are_left_out() {
         for rule in RULES {
             let error = plan_datafusion_err!("no order")

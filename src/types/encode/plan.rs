@@ -436,10 +436,7 @@ impl Planner<'_> {
     }
 
     fn refuse(&mut self, path: &str, from: &DataType, field: &Field, hint: &str) {
-        let to = match field.mode {
-            Mode::Repeated => format!("ARRAY<{}>", field.field_type),
-            Mode::Nullable | Mode::Required => field.field_type.to_string(),
-        };
+        let to = field.type_name();
         self.problem(
             path,
             &format!("values of type {from} cannot become {to}; {hint}"),
