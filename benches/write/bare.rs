@@ -14,7 +14,7 @@ use api::append_rows_request::{ProtoData, Rows};
 use api::append_rows_response::Response;
 use api::big_query_write_client::BigQueryWriteClient;
 use api::{AppendRowsRequest, ProtoRows, ProtoSchema};
-use datafusion_bigquery::types::encode::{Payload, RowFormat};
+use datafusion_bigquery::types::encode::RowFormat;
 
 use crate::Outcome;
 use crate::rows;
@@ -38,10 +38,12 @@ pub(crate) async fn run(target: &Target) -> Outcome<()> {
     let encoder = rows::encoder(first, RowFormat::Protobuf)?;
     let mut encoded = Vec::new();
     for batch in &batches {
-        for piece in rows::pieces(&encoder.encode(batch)?)? {
-            let Payload::Protobuf(rows) = piece.payload else {
-                return Err("protobuf rows were asked for".into());
-            };
+        let batch = encoder.encode(batch)?;
+        for piece in rows::pieces(&batch)? {
+            let rows: Vec<_> = piece
+                .rows
+                .filter_map(|row| batch.protobuf_row(row))
+                .collect();
             let bytes = rows.iter().map(bytes::Bytes::len).sum();
             encoded.push(Encoded { rows, bytes });
         }

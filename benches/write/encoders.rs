@@ -43,7 +43,7 @@ pub(crate) fn costs(batches: &[RecordBatch]) -> Outcome<Vec<Cost>> {
         ),
     ] {
         costs.push(cost(name, batches, || {
-            Ok(vec![staged(batches, format, compression)?])
+            staged(batches, format, compression)
         })?);
     }
     Ok(costs)
@@ -54,7 +54,7 @@ pub(crate) fn avro_file(batches: &[RecordBatch]) -> Outcome<PathBuf> {
     let path = Path::new(env!("CARGO_TARGET_TMPDIR")).join("lineitem.avro");
     fs::write(
         &path,
-        staged(batches, StagingFormat::Avro, StagingCompression::None)?,
+        staged(batches, StagingFormat::Avro, StagingCompression::None)?.concat(),
     )?;
     Ok(path)
 }
@@ -97,8 +97,7 @@ fn requests(batches: &[RecordBatch], format: RowFormat) -> Outcome<Vec<Bytes>> {
     for batch in batches {
         for piece in rows::pieces(&encoder.encode(batch)?)? {
             match piece.payload {
-                Payload::Protobuf(rows) => all.extend(rows),
-                Payload::Arrow(message) => all.push(message),
+                Payload::Protobuf(rows) | Payload::Arrow(rows) => all.push(rows),
             }
         }
     }
@@ -110,7 +109,7 @@ fn staged(
     batches: &[RecordBatch],
     format: StagingFormat,
     compression: StagingCompression,
-) -> Outcome<Bytes> {
+) -> Outcome<Vec<Bytes>> {
     let encoder = FileEncoder::plan(
         &batches[0].schema(),
         &rows::table(),
@@ -122,5 +121,5 @@ fn staged(
     for batch in batches {
         file.write(&encoder.encode(batch)?, 0, usize::MAX)?;
     }
-    Ok(file.finish()?.bytes)
+    Ok(file.finish()?.parts)
 }

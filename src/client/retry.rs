@@ -171,10 +171,12 @@ impl Backoff {
 }
 
 /// Decides how long to wait before something that takes its time is looked at
-/// again: twice as long from look to look, up to a bound, a quarter more or less.
+/// again: a fifth of the time waited so far, within bounds, a quarter more or less. So
+/// an end is seen little later than it comes, and looks get rare where it is far away.
 #[derive(Debug)]
 pub struct Pace {
-    next: Duration,
+    first: Duration,
+    waited: Duration,
     longest: Duration,
     clock: Arc<dyn Clock>,
 }
@@ -183,7 +185,8 @@ impl Pace {
     /// Before the first look.
     pub fn new(first: Duration, longest: Duration, clock: Arc<dyn Clock>) -> Self {
         Pace {
-            next: first.min(longest),
+            first: first.min(longest),
+            waited: Duration::ZERO,
             longest,
             clock,
         }
@@ -192,8 +195,9 @@ impl Pace {
     /// Waits for the time of the next look.
     pub async fn wait(&mut self) {
         let chance = self.clock.chance().clamp(0.0, 1.0);
-        let delay = self.next.mul_f64(0.75 + 0.5 * chance);
-        self.next = self.next.saturating_mul(2).min(self.longest);
+        let delay = (self.waited / 5).clamp(self.first, self.longest);
+        let delay = delay.mul_f64(0.75 + 0.5 * chance);
+        self.waited = self.waited.saturating_add(delay);
         self.clock.sleep(delay).await;
     }
 }
@@ -313,12 +317,18 @@ pub(crate) mod tests {
     #[tokio::test]
     async fn looks_are_further_and_further_apart() {
         let clock = FakeClock::new(0.5);
-        let (first, longest) = (Duration::from_secs(1), Duration::from_secs(5));
+        let (first, longest) = (Duration::from_secs(1), Duration::from_secs(2));
         let mut pace = Pace::new(first, longest, Arc::clone(&clock) as _);
-        for _ in 0..5 {
+        for _ in 0..11 {
             pace.wait().await;
         }
-        assert_eq!(clock.waits(), [1, 2, 4, 5, 5].map(Duration::from_secs));
+        let waits = clock.waits();
+        assert_eq!(waits[..6], [first; 6]);
+        assert_eq!(
+            waits[6..9],
+            [1_200, 1_440, 1_728].map(Duration::from_millis)
+        );
+        assert_eq!(waits[9..], [longest; 2]);
     }
 
     #[tokio::test]

@@ -7,13 +7,14 @@ use std::fmt;
 use std::sync::Arc;
 
 use async_trait::async_trait;
-use bytes::Bytes;
 use futures::{StreamExt, TryStreamExt, stream};
 use http::header::AUTHORIZATION;
 use http::{HeaderMap, HeaderValue};
 use object_store::gcp::{GcpCredential, GoogleCloudStorage, GoogleCloudStorageBuilder};
 use object_store::path::Path;
-use object_store::{ClientOptions, CredentialProvider, ObjectStore, ObjectStoreExt, RetryConfig};
+use object_store::{
+    ClientOptions, CredentialProvider, ObjectStore, ObjectStoreExt, PutPayload, RetryConfig,
+};
 
 use super::endpoint::{USER_AGENT, nothing_answers, request_policy};
 use super::excerpt::excerpt;
@@ -114,12 +115,12 @@ impl Staging {
     /// [`ErrorKind::NotFound`] when the bucket does not exist,
     /// [`ErrorKind::PermissionDenied`] when the identity may not write to it, and
     /// whatever keeps Cloud Storage from answering.
-    pub async fn put(&self, name: &str, bytes: Bytes) -> Result<String> {
+    pub async fn put(&self, name: &str, content: PutPayload) -> Result<String> {
         let uri = self.uri(name);
-        tracing::debug!(%uri, bytes = bytes.len(), "writing a file");
+        tracing::debug!(%uri, bytes = content.content_length(), "writing a file");
         let object = self.object(name);
         let attempt = || async {
-            let put = self.store.put(&object, bytes.clone().into()).await;
+            let put = self.store.put(&object, content.clone()).await;
             put.map_err(|error| self.explain(error, "roles/storage.objectCreator"))
         };
         match retry(self.policy, &self.clock, attempt).await {

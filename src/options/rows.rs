@@ -257,7 +257,8 @@ options! {
     }
     SINK_LOAD_POLL_INITIAL_BACKOFF = "sink.file_loads.load_job_poll.initial_backoff" {
         "1 s", ValueForm::Duration, Session, Shown,
-        "wait before a job that runs is looked at again; it doubles from look to look"
+        "wait before a job that runs is looked at again, or a fifth of the time that it was waited \
+         for, if that is longer"
     }
     SINK_LOAD_POLL_MAX_BACKOFF = "sink.file_loads.load_job_poll.max_backoff" {
         "30 s", ValueForm::Duration, Session, Shown,

@@ -15,7 +15,7 @@ use datafusion::physical_plan::execution_plan::{
     Boundedness, ChildrenPropertiesMode, EmissionType, ReplaceChildrenOptions, SchedulingType,
 };
 use datafusion::physical_plan::metrics::{
-    BaselineMetrics, Count, ExecutionPlanMetricsSet, MetricBuilder, MetricsSet,
+    BaselineMetrics, Count, ExecutionPlanMetricsSet, MetricBuilder, MetricsSet, RecordOutput,
 };
 use datafusion::physical_plan::projection::ProjectionExec;
 use datafusion::physical_plan::statistics::StatisticsArgs;
@@ -406,8 +406,8 @@ impl Partition {
                     }
                     self.round.over_rest.fetch_add(rows, Ordering::Relaxed);
                     self.metrics.rest_rows.add(rows);
-                    self.metrics.baseline.record_output(rows);
                     let batch = self.named(rest.slice(0, rows))?;
+                    let batch = batch.record_output(&self.metrics.baseline);
                     let rest = rest.slice(rows, rest.num_rows() - rows);
                     return Ok(Some((batch, Position::Rest(pages, ready, Some(rest)))));
                 }

@@ -8,6 +8,7 @@ use datafusion::error::DataFusionError;
 use datafusion::execution::memory_pool::MemoryConsumer;
 use datafusion::execution::{SendableRecordBatchStream, TaskContext};
 use datafusion::physical_plan::coop::cooperative;
+use datafusion::physical_plan::metrics::RecordOutput;
 use datafusion::physical_plan::stream::RecordBatchStreamAdapter;
 use futures::stream::BoxStream;
 use futures::{Stream, StreamExt};
@@ -90,7 +91,7 @@ impl PartitionReader {
                         return Ok(None);
                     }
                     let batch = self.spec.project(held.batch.slice(from, rows))?;
-                    self.metrics.baseline.record_output(rows);
+                    let batch = batch.record_output(&self.metrics.baseline);
                     return Ok(Some((batch, Position::Slicing(ahead, held, from + rows))));
                 }
             };

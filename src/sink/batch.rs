@@ -6,6 +6,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use arrow::array::RecordBatch;
+use bytes::{BufMut, BytesMut};
 
 use super::failure::{Content, FailedRow};
 use super::numbered::RowNumbers;
@@ -206,14 +207,17 @@ impl Origin {
             }
         }
         let mut ready: Vec<Ready> = Vec::new();
-        let mut messages = Vec::new();
+        let (mut messages, mut count) = (BytesMut::new(), 0);
         for range in &kept {
             let pieces = self
                 .encoded
                 .pieces_of(range.clone(), MAX_APPEND_REQUEST_BYTES)?;
             for piece in pieces.sendable {
                 match piece.payload {
-                    Payload::Protobuf(rows) => messages.extend(rows),
+                    Payload::Protobuf(rows) => {
+                        messages.put(rows);
+                        count += piece.rows.len();
+                    }
                     Payload::Arrow(_) => {
                         let rows = RequestRows::new(piece.payload, piece.rows.len());
                         ready.push((self.of(vec![piece.rows]), rows));
@@ -221,9 +225,8 @@ impl Origin {
                 }
             }
         }
-        if !messages.is_empty() {
-            let count = messages.len();
-            let rows = RequestRows::new(Payload::Protobuf(messages), count);
+        if count > 0 {
+            let rows = RequestRows::new(Payload::Protobuf(messages.freeze()), count);
             ready.push((self.of(kept), rows));
         }
         Ok(ready)

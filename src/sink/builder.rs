@@ -10,7 +10,7 @@ use super::arrival::{Arrival, ExtraField, ExtraSource};
 use super::budget::Budget;
 use super::changes::ChangedTable;
 use super::destination::{
-    Destinations, check_writable, new_columns, not_created, plan, wanted_changes,
+    Destinations, check_writable, denied, new_columns, not_created, plan, wanted_changes,
 };
 use super::failure::FailureHandler;
 use super::load::LoadLimits;
@@ -19,7 +19,6 @@ use super::route::{DestinationResolver, Pattern, Route};
 use super::writer::SinkShared;
 use crate::client::Client;
 use crate::client::rest::model::Table;
-use crate::client::write::append::Denied;
 use crate::error::{Error, ErrorKind, Result};
 use crate::options::{
     CreateDisposition, CredentialsOptions, SinkOptions, WriteEffect, WriteMethod,
@@ -189,7 +188,7 @@ impl BigQuerySinkBuilder {
         let destination = changes
             .plan(planned, &arrival.written)
             .map_err(|error| error.with_context(format!("writing changes of {table}")))?
-            .destination(&table, &self.options, Denied::Final)?;
+            .destination(&table, &self.options, denied(planned, &self.options))?;
         let client = match self.credentials {
             Some(credentials) => self.client.with_credentials(credentials)?,
             None => self.client,
@@ -270,7 +269,8 @@ impl BigQuerySinkBuilder {
                     Some(table) => table.clone(),
                     None => nameless(&route),
                 };
-                plan(&table, planned, &rows, &self.options, Denied::Final)
+                let denied = denied(&planned, &self.options);
+                plan(&table, planned, &rows, &self.options, denied)
             })
             .transpose()
             .map_err(context)?

@@ -11,6 +11,7 @@ use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use arrow::datatypes::Schema;
+use chrono::{TimeDelta, Utc};
 use parking_lot::Mutex;
 use tokio::sync::OnceCell;
 
@@ -33,6 +34,21 @@ use crate::types::{Mode, TableRef, TableSchema};
 
 /// So many tables are remembered; beyond it those that nobody writes to are forgotten.
 const REMEMBERED: usize = 1_000;
+
+/// So long after its creation a table may be denied to those who will be given it; the
+/// clocks of the service and of this machine may differ.
+const NEW: TimeDelta = TimeDelta::minutes(5);
+
+/// How a new table is waited for that somebody else created. Less long than one of our
+/// own: who creates tables need not have let us write to them, and the denials of new
+/// tables that were seen were two in a row.
+const OTHERS_TABLE: RetryPolicy = RetryPolicy {
+    max_attempts: 6,
+    initial_delay: Duration::from_millis(500),
+    multiplier: 2.0,
+    max_delay: Duration::from_secs(4),
+    max_elapsed: Duration::MAX,
+};
 
 /// Tables that are ready, or are being made so.
 #[derive(Debug, Default)]
@@ -129,7 +145,7 @@ impl SinkShared {
         let ready = changes.make_ready().await?;
         check_writable(table, &ready.table.kind)?;
         let denied = match ready.made {
-            Made::Nothing => Denied::Final,
+            Made::Nothing => denied(&ready.table, &self.options),
             Made::Change => self.may_pass(),
             Made::Table => {
                 counters.tables_created.fetch_add(1, Ordering::Relaxed);
@@ -158,7 +174,8 @@ impl SinkShared {
             _ => error,
         })?;
         if changes.is_empty() {
-            return Ok((found, Denied::Final));
+            let denied = denied(&found, &self.options);
+            return Ok((found, denied));
         }
         counters.schema_changes.fetch_add(1, Ordering::Relaxed);
         let columns: Vec<_> = changes.iter().map(SchemaChange::path).collect();
@@ -190,6 +207,22 @@ impl SinkShared {
     /// it has not reached those that take rows.
     fn may_pass(&self) -> Denied {
         Denied::MayPass(propagation(&self.options))
+    }
+}
+
+/// What it means that a table is denied to which nothing was done.
+pub(super) fn denied(table: &Table, options: &SinkOptions) -> Denied {
+    let age = table.created.map(|created| Utc::now() - created);
+    match age {
+        Some(age) if age.abs() < NEW => {
+            let said = propagation(options);
+            Denied::New(RetryPolicy {
+                max_attempts: said.max_attempts.min(OTHERS_TABLE.max_attempts),
+                initial_delay: said.initial_delay.min(OTHERS_TABLE.initial_delay),
+                ..OTHERS_TABLE
+            })
+        }
+        _ => Denied::Final,
     }
 }
 
@@ -368,4 +401,32 @@ pub(super) fn check_writable(table: &TableRef, kind: &TableKind) -> Result<()> {
         ErrorKind::Unsupported,
         format!("{table} is {kind}, and rows can be written only to tables: {instead}"),
     ))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_new_tables_of_others_are_waited_for() {
+        let options = SinkOptions::default();
+        let created = |age: Option<TimeDelta>| {
+            let reference = TableRef::new("p", "d", "t").expect("a name");
+            let mut table = Table::planned(reference, TableSchema { fields: Vec::new() });
+            table.created = age.map(|age| Utc::now() - age);
+            denied(&table, &options)
+        };
+        assert_eq!(created(None), Denied::Final);
+        assert_eq!(created(Some(TimeDelta::hours(1))), Denied::Final);
+        for age in [0, 60, -60] {
+            let Denied::New(policy) = created(Some(TimeDelta::seconds(age))) else {
+                panic!("{age}");
+            };
+            assert_eq!(
+                (policy.max_attempts, policy.max_elapsed),
+                (6, Duration::MAX)
+            );
+            assert_eq!(policy.initial_delay, Duration::from_millis(500));
+        }
+    }
 }

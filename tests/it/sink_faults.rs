@@ -31,6 +31,8 @@ fn session(server: &Server) -> SessionContext {
         ("sink.default_stream.retry.initial_delay", "1 ms"),
         ("sink.default_stream.append_timeout", "1 s"),
         ("sink.default_stream.max_connections", "1"),
+        // The table is new, and what is denied is to stay so.
+        ("sink.propagation.attempts", "1"),
     ])
 }
 

@@ -44,6 +44,8 @@ impl Method {
             (of("recovery.max_attempts"), "4"),
             (of("retry.initial_delay"), "1 ms"),
             (of("append_timeout"), "1 s"),
+            // The table is new, and what is denied is to stay so.
+            ("sink.propagation.attempts".to_string(), "1"),
         ])
         .unwrap()
     }

@@ -6,7 +6,7 @@ use chrono::{DateTime, Utc};
 use serde::Deserialize;
 use serde_json::{Map, Value};
 
-use super::model::number;
+use super::model::{millis, number};
 use crate::error::{Error, Result};
 use crate::types::{TableRef, TableSchema, json};
 
@@ -201,10 +201,6 @@ impl ResultPage {
             next: answer.page_token.filter(|token| !token.is_empty()),
         })
     }
-}
-
-fn millis(value: Option<&Value>) -> Option<DateTime<Utc>> {
-    DateTime::from_timestamp_millis(i64::try_from(number(value)?).ok()?)
 }
 
 #[derive(Deserialize)]

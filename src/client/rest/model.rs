@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 use std::fmt;
 
+use chrono::{DateTime, Utc};
 use serde::Deserialize;
 use serde_json::Value;
 
@@ -109,6 +110,8 @@ pub struct Table {
     pub default_collation: Option<String>,
     /// The query of a view.
     pub view_query: Option<String>,
+    /// When it was created, by the service's clock.
+    pub created: Option<DateTime<Utc>>,
 }
 
 /// What `tables.list` says of each table.
@@ -150,6 +153,7 @@ struct TableAnswer {
     default_collation: Option<String>,
     view: Option<ViewAnswer>,
     materialized_view: Option<ViewAnswer>,
+    creation_time: Option<Value>,
 }
 
 #[derive(Deserialize)]
@@ -230,6 +234,7 @@ impl Table {
             labels: BTreeMap::new(),
             default_collation: None,
             view_query: None,
+            created: None,
         }
     }
 
@@ -252,6 +257,7 @@ impl Table {
             labels: BTreeMap::new(),
             default_collation: None,
             view_query: None,
+            created: None,
         }
     }
 
@@ -308,6 +314,7 @@ impl Table {
                 .view
                 .or(answer.materialized_view)
                 .and_then(|view| view.query),
+            created: millis(answer.creation_time.as_ref()),
         })
     }
 }
@@ -320,6 +327,11 @@ pub(super) fn number(value: Option<&Value>) -> Option<u64> {
         Value::Number(number) => number.as_u64(),
         Value::Null | Value::Bool(_) | Value::Array(_) | Value::Object(_) => None,
     }
+}
+
+/// A time that the service prints as milliseconds.
+pub(super) fn millis(value: Option<&Value>) -> Option<DateTime<Utc>> {
+    DateTime::from_timestamp_millis(i64::try_from(number(value)?).ok()?)
 }
 
 /// One page of a list, and the token by which to ask for the next.
@@ -412,6 +424,7 @@ mod tests {
             "type": "TABLE",
             "location": "US",
             "description": "text",
+            "creationTime": "1700000000123",
             "numRows": "336776",
             "numBytes": "29000000",
             "streamingBuffer": {"estimatedRows": "1"},
@@ -426,6 +439,10 @@ mod tests {
         .unwrap();
         assert_eq!(table.reference.to_string(), "p.d.t");
         assert_eq!(table.kind, TableKind::Table);
+        assert_eq!(
+            table.created.map(|time| time.to_rfc3339()).as_deref(),
+            Some("2023-11-14T22:13:20.123+00:00")
+        );
         assert_eq!(table.num_rows, Some(336_776));
         assert_eq!(table.num_bytes, Some(29_000_000));
         assert!(table.has_streaming_buffer);

@@ -81,9 +81,34 @@ pub enum Denied {
     /// The table is missing or forbidden.
     #[default]
     Final,
-    /// The caller has created or changed the table a moment ago: it is tried again so
-    /// often.
+    /// The table was created or changed a moment ago: it is tried again so often.
     MayPass(RetryPolicy),
+    /// Somebody else created the table a moment ago: that it is denied may pass, and
+    /// its columns are known.
+    New(RetryPolicy),
+}
+
+impl Denied {
+    /// How often a denial is waited for.
+    pub(super) fn policy(self) -> Option<RetryPolicy> {
+        match self {
+            Denied::Final => None,
+            Denied::MayPass(policy) | Denied::New(policy) => Some(policy),
+        }
+    }
+
+    /// Whether such an error may mean that the service does not know the table yet, or
+    /// not its columns.
+    pub(super) fn covers(self, error: ErrorKind) -> bool {
+        match self {
+            Denied::Final => false,
+            Denied::MayPass(_) => matches!(
+                error,
+                ErrorKind::PermissionDenied | ErrorKind::FailedPrecondition
+            ),
+            Denied::New(_) => error == ErrorKind::PermissionDenied,
+        }
+    }
 }
 
 /// From where a stream that was created is appended to.

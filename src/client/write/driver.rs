@@ -161,10 +161,7 @@ impl<T: Send + 'static> Driver<T> {
         Self {
             recovery: backoff(recovery(options)),
             retry: backoff(retry(options)),
-            propagation: match terms.denied {
-                Denied::Final => None,
-                Denied::MayPass(policy) => Some(backoff(policy)),
-            },
+            propagation: terms.denied.policy().map(backoff),
             unauthenticated: false,
             overload: options.recovery_max_backoff,
             append_timeout: options.append_timeout,
@@ -517,13 +514,14 @@ impl<T: Send + 'static> Driver<T> {
 
     /// Whether another attempt may succeed.
     fn may_pass(&self, error: &Error) -> bool {
-        error.is_retryable() || (is_denial(error) && self.propagation.is_some())
+        let may_pass = self.terms.denied.covers(error.kind()) && self.propagation.is_some();
+        error.is_retryable() || may_pass
     }
 
     /// Waits until the time of another attempt.
     async fn wait(&mut self, error: Error, of: Repetition) -> Result<()> {
         match (&mut self.propagation, of) {
-            (Some(propagation), _) if is_denial(&error) => {
+            (Some(propagation), _) if self.terms.denied.covers(error.kind()) => {
                 // A call keeps the columns that its server knew when it began.
                 self.call = None;
                 let error = error.with_retry(RetryAdvice::Backoff);
@@ -565,14 +563,6 @@ impl<T: Send + 'static> Driver<T> {
         // Without a receiver the task is about to be ended.
         let _ = self.outcomes.send(Ok(Outcome { settled, bytes }));
     }
-}
-
-/// Whether the service does not know the table, or not its columns.
-fn is_denial(error: &Error) -> bool {
-    matches!(
-        error.kind(),
-        ErrorKind::PermissionDenied | ErrorKind::FailedPrecondition
-    )
 }
 
 fn refusal(index: i64, message: String, rows: usize) -> Result<RowRefusal> {

@@ -37,7 +37,7 @@ impl RequestRows {
     /// The rows of `payload`, which are so many.
     pub fn new(payload: Payload, count: usize) -> Self {
         let bytes = match &payload {
-            Payload::Protobuf(rows) => rows.iter().map(|row| framed_len(row.len())).sum(),
+            Payload::Protobuf(rows) => rows.len(),
             Payload::Arrow(message) => framed_len(message.len()),
         };
         Self {
@@ -76,8 +76,7 @@ const MISSING_VALUE_INTERPRETATIONS: u32 = 7;
 // Fields of ProtoData and ArrowData.
 const WRITER_SCHEMA: u32 = 1;
 const ROWS: u32 = 2;
-// The only field that is used of ProtoSchema, ArrowSchema, ProtoRows and
-// ArrowRecordBatch.
+// The only field that is used of ProtoSchema, ArrowSchema and ArrowRecordBatch.
 const CONTENT: u32 = 1;
 
 /// A request, ready to be sent.
@@ -149,7 +148,7 @@ pub(super) fn most_overhead(opening: &Opening, defaulted: &[String]) -> usize {
     // The largest has the longest form.
     let offset = Some(i64::MAX);
     let none = match opening.schema.format {
-        RowFormat::Protobuf => Payload::Protobuf(Vec::new()),
+        RowFormat::Protobuf => Payload::Protobuf(Bytes::new()),
         RowFormat::Arrow => Payload::Arrow(Bytes::new()),
     };
     let none = RequestRows::new(none, 0);
@@ -174,6 +173,14 @@ fn put_bytes(buffer: &mut BytesMut, field: u32, bytes: &[u8]) {
     put_key(buffer, field, WireType::Bytes);
     encode_varint(bytes.len() as u64, buffer);
     buffer.put_slice(bytes);
+}
+
+fn put(buffer: &mut impl BufMut, request: Request) {
+    buffer.put(request.head);
+    match request.rows.payload {
+        Payload::Protobuf(rows) => buffer.put(rows),
+        Payload::Arrow(message) => put_content(buffer, message),
+    }
 }
 
 fn put_content(buffer: &mut impl BufMut, content: Bytes) {
@@ -206,11 +213,8 @@ impl Encoder for AppendCodec {
     type Error = Status;
 
     fn encode(&mut self, request: Request, buffer: &mut EncodeBuf<'_>) -> Result<(), Status> {
-        buffer.put(request.head);
-        match request.rows.payload {
-            Payload::Protobuf(rows) => rows.into_iter().for_each(|row| put_content(buffer, row)),
-            Payload::Arrow(message) => put_content(buffer, message),
-        }
+        buffer.reserve(request.encoded_len());
+        put(buffer, request);
         Ok(())
     }
 }
@@ -255,21 +259,19 @@ mod tests {
 
     fn bytes(request: &Request) -> Bytes {
         let mut whole = BytesMut::new();
-        whole.put(request.head.clone());
-        match request.rows.payload.clone() {
-            Payload::Protobuf(rows) => rows
-                .into_iter()
-                .for_each(|row| put_content(&mut whole, row)),
-            Payload::Arrow(message) => put_content(&mut whole, message),
-        }
+        put(&mut whole, request.clone());
         assert_eq!(whole.len(), request.encoded_len());
         whole.freeze()
     }
 
     fn proto_rows(rows: &[&[u8]]) -> RequestRows {
-        let rows: Vec<_> = rows.iter().map(|row| Bytes::copy_from_slice(row)).collect();
-        let count = rows.len();
-        RequestRows::new(Payload::Protobuf(rows), count)
+        let message = ProtoRows {
+            serialized_rows: rows.iter().map(|row| Bytes::copy_from_slice(row)).collect(),
+        };
+        RequestRows::new(
+            Payload::Protobuf(message.encode_to_vec().into()),
+            rows.len(),
+        )
     }
 
     #[test]
@@ -289,16 +291,9 @@ mod tests {
         };
         let descriptor = data.writer_schema.unwrap().proto_descriptor.unwrap();
         assert_eq!(descriptor.name(), "Row");
-        assert_eq!(data.rows.unwrap().serialized_rows.len(), 3);
+        let read = data.rows.unwrap().serialized_rows;
+        assert_eq!(read, [&b"one"[..], b"", &[7; 300]]);
         assert!(most_overhead(&opening, &defaulted) + rows.bytes() >= request.encoded_len());
-        let message = ProtoRows {
-            serialized_rows: vec![
-                Bytes::from_static(b"one"),
-                Bytes::new(),
-                vec![7; 300].into(),
-            ],
-        };
-        assert_eq!(rows.bytes(), message.encoded_len());
 
         let later = Request::new(None, Some(0), &[], &rows);
         let read = AppendRowsRequest::decode(bytes(&later)).unwrap();

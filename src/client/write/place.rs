@@ -223,8 +223,11 @@ mod tests {
 
     /// A request of so many rows.
     fn request(rows: usize) -> Kept<()> {
-        let messages = vec![bytes::Bytes::from_static(b"row"); rows];
-        Kept::new((), RequestRows::new(Payload::Protobuf(messages), rows))
+        let messages = b"\x0A\x03row".repeat(rows);
+        Kept::new(
+            (),
+            RequestRows::new(Payload::Protobuf(messages.into()), rows),
+        )
     }
 
     fn refusal(code: Code) -> Refusal {

@@ -220,10 +220,7 @@ impl Access<'_> {
         let endpoint = self.connections.endpoint();
         let backoff = |policy| Backoff::new(policy, Arc::clone(self.clock));
         let mut requests = backoff(request_policy(endpoint));
-        let mut propagation = match denied {
-            Denied::Final => None,
-            Denied::MayPass(policy) => Some(backoff(policy)),
-        };
+        let mut propagation = denied.policy().map(backoff);
         let (mut renewed, mut effect) = (false, Effect::None);
         loop {
             let headers = self.credentials.headers().await;

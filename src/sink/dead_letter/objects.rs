@@ -1,7 +1,6 @@
 //! Dead letters in objects of Cloud Storage, a line of JSON each.
 
 use async_trait::async_trait;
-use bytes::Bytes;
 
 use super::{DeadLetter, Outlet};
 use crate::client::staging::Staging;
@@ -58,9 +57,7 @@ impl Outlet for ObjectOutlet {
     async fn deliver(&mut self, letters: &[DeadLetter]) -> Result<()> {
         let mut number = self.next;
         for lines in objects(letters, OBJECT_BYTES) {
-            self.place
-                .put(&self.name(number), Bytes::from(lines))
-                .await?;
+            self.place.put(&self.name(number), lines.into()).await?;
             number += 1;
         }
         self.next = number;

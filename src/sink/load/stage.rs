@@ -117,8 +117,8 @@ impl LoadWriter {
         self.named.push(staging.uri(&name));
         self.uploads.spawn(async move {
             let file = file.finish()?;
-            let bytes = u64::try_from(file.bytes.len()).unwrap_or(u64::MAX);
-            let uri = staging.put(&name, file.bytes).await?;
+            let bytes = u64::try_from(file.size()).unwrap_or(u64::MAX);
+            let uri = staging.put(&name, file.parts.into_iter().collect()).await?;
             Ok(StagedFile {
                 uri,
                 bytes,

@@ -1,20 +1,31 @@
 //! Avro object container files: a header with the schema, and blocks of rows
 //! (<https://avro.apache.org/docs/1.11.1/specification/#object-container-files>).
 
+use std::cell::RefCell;
 use std::io::Write as _;
 
+use bytes::Bytes;
 use flate2::Compression as Level;
 use flate2::write::DeflateEncoder;
 use serde_json::Value as Json;
+use zstd::bulk::Compressor;
+use zstd::zstd_safe::compress_bound;
 
 use super::avro::{long, long_len, put_long};
 use super::layout::LaidOut;
+use super::spare;
 use crate::error::{Error, ErrorKind, Result};
 use crate::options::StagingCompression;
 
 /// Blocks have about so many bytes before compression. The service reads a file
 /// block by block and takes none above 16 MB.
 const BLOCK_BYTES: usize = 1 << 20;
+/// Files are written once, sent once and read once: there is nothing to be won by more.
+const ZSTD_LEVEL: i32 = 1;
+/// A thread keeps no more than this for its next block.
+const MOST_KEPT: usize = 4 * BLOCK_BYTES;
+/// Bytes of the mark behind the header and behind each block.
+const SYNC: usize = 16;
 /// The longest row that a block of 16 MB is sure to hold, whatever the codec does
 /// to it.
 pub(super) const MAX_ROW_BYTES: usize = 15 << 20;
@@ -23,8 +34,11 @@ pub(super) const MAX_ROW_BYTES: usize = 15 << 20;
 #[derive(Debug)]
 pub(super) struct AvroFile {
     codec: Codec,
-    sync: [u8; 16],
-    out: Vec<u8>,
+    sync: [u8; SYNC],
+    /// The header and the blocks, in order.
+    parts: Vec<Bytes>,
+    /// Bytes of them.
+    length: usize,
     block: Vec<u8>,
     block_rows: usize,
     /// What compression left of the blocks that were closed, to guess at the open one.
@@ -64,7 +78,7 @@ impl Codec {
 
 impl AvroFile {
     pub(super) fn new(schema: &Json, codec: Codec) -> Self {
-        let sync: [u8; 16] = rand::random();
+        let sync: [u8; SYNC] = rand::random();
         let mut out = b"Obj\x01".to_vec();
         let schema = schema.to_string();
         append_long(2, &mut out);
@@ -77,7 +91,8 @@ impl AvroFile {
         AvroFile {
             codec,
             sync,
-            out,
+            length: out.len(),
+            parts: vec![out.into()],
             block: Vec::new(),
             block_rows: 0,
             closed: (0, 0),
@@ -94,7 +109,7 @@ impl AvroFile {
         } else {
             usize::try_from(open as u128 * after as u128 / before as u128).unwrap_or(open)
         };
-        self.out.len() + guess
+        self.length + guess
     }
 
     /// Adds rows from the `from`-th on until the file has `limit` bytes, and answers
@@ -126,27 +141,25 @@ impl AvroFile {
         Ok(next)
     }
 
-    /// The whole file.
-    pub(super) fn finish(mut self) -> Result<Vec<u8>> {
+    /// The whole file, in parts.
+    pub(super) fn finish(mut self) -> Result<Vec<Bytes>> {
         self.close_block()?;
-        Ok(self.out)
+        Ok(self.parts)
     }
 
     fn close_block(&mut self) -> Result<()> {
         if self.block_rows == 0 {
             return Ok(());
         }
-        append_long(long(self.block_rows), &mut self.out);
-        let before = self.out.len();
-        match self.codec {
-            Codec::Null => append_bytes(&self.block, &mut self.out),
+        let block = match self.codec {
+            Codec::Null => self.finished(&self.block),
             Codec::Deflate => {
                 let mut encoder = DeflateEncoder::new(Vec::new(), Level::default());
                 let packed = encoder
                     .write_all(&self.block)
                     .and_then(|()| encoder.finish())
                     .map_err(|error| incompressible(&error))?;
-                append_bytes(&packed, &mut self.out);
+                self.finished(&packed)
             }
             Codec::Snappy => {
                 let mut packed = snap::raw::Encoder::new()
@@ -155,21 +168,55 @@ impl AvroFile {
                 let mut crc = flate2::Crc::new();
                 crc.update(&self.block);
                 packed.extend_from_slice(&crc.sum().to_be_bytes());
-                append_bytes(&packed, &mut self.out);
+                self.finished(&packed)
             }
-            Codec::Zstandard => {
-                let packed =
-                    zstd::bulk::compress(&self.block, 1).map_err(|error| incompressible(&error))?;
-                append_bytes(&packed, &mut self.out);
-            }
-        }
-        self.out.extend_from_slice(&self.sync);
+            Codec::Zstandard => compress(&self.block, |packed| self.finished(packed))
+                .map_err(|error| incompressible(&error))?,
+        };
         self.closed.0 += self.block.len();
-        self.closed.1 += self.out.len() - before;
+        self.closed.1 += block.len();
+        self.length += block.len();
+        self.parts.push(block);
         self.block.clear();
         self.block_rows = 0;
         Ok(())
     }
+
+    /// The open block as the file has it, of rows that were compressed to `packed`.
+    fn finished(&self, packed: &[u8]) -> Bytes {
+        let (rows, size) = (long(self.block_rows), long(packed.len()));
+        let length = long_len(rows) + long_len(size) + packed.len() + SYNC;
+        let mut block = spare::buffer(length);
+        let mut at = put_long(rows, &mut block);
+        at += put_long(size, &mut block[at..]);
+        let (content, sync) = block[at..].split_at_mut(packed.len());
+        content.copy_from_slice(packed);
+        sync.copy_from_slice(&self.sync);
+        spare::bytes(block)
+    }
+}
+
+thread_local! {
+    /// What compression works with, and what comes of it: as much memory as a block takes.
+    static ZSTD: RefCell<Option<(Compressor<'static>, Vec<u8>)>> = const { RefCell::new(None) };
+}
+
+/// Gives `then` a block, compressed.
+fn compress<R>(block: &[u8], then: impl FnOnce(&[u8]) -> R) -> std::io::Result<R> {
+    ZSTD.with_borrow_mut(|zstd| {
+        let (mut compressor, mut packed) = match zstd.take() {
+            Some(zstd) => zstd,
+            None => (Compressor::new(ZSTD_LEVEL)?, Vec::new()),
+        };
+        packed.clear();
+        packed.reserve(compress_bound(block.len()));
+        compressor.compress_to_buffer(block, &mut packed)?;
+        let done = then(&packed);
+        if packed.capacity() <= MOST_KEPT {
+            *zstd = Some((compressor, packed));
+        }
+        Ok(done)
+    })
 }
 
 fn incompressible(error: &dyn std::fmt::Display) -> Error {

@@ -309,8 +309,8 @@ pub enum FileFull {
 /// A whole file.
 #[derive(Debug, Clone)]
 pub struct Finished {
-    /// What is in it.
-    pub bytes: Bytes,
+    /// What is in it, cut anywhere.
+    pub parts: Vec<Bytes>,
     /// How many rows that are.
     pub rows: u64,
 }
@@ -379,13 +379,20 @@ impl FileWriter {
     /// # Errors
     /// The format's writer cannot write it.
     pub fn finish(self) -> Result<Finished> {
-        let bytes = match self.file {
+        let parts = match self.file {
             File::Avro(file) => file.finish()?,
-            File::Parquet(file) => file.into_inner().map_err(unparquetable)?,
+            File::Parquet(file) => vec![file.into_inner().map_err(unparquetable)?.into()],
         };
         Ok(Finished {
-            bytes: bytes.into(),
+            parts,
             rows: self.rows,
         })
+    }
+}
+
+impl Finished {
+    /// How many bytes it has.
+    pub fn size(&self) -> usize {
+        self.parts.iter().map(Bytes::len).sum()
     }
 }

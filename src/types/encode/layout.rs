@@ -4,6 +4,8 @@ use std::ops::Range;
 
 use bytes::Bytes;
 
+use super::spare;
+
 /// How many bytes of rows are written at a time, so that they stay in the cache.
 const GROUP_BYTES: usize = 32 * 1024;
 
@@ -27,7 +29,7 @@ pub(super) fn lay_out(
         total += *end;
         *end = total;
     }
-    let mut out = vec![0; total];
+    let mut out = spare::buffer(total);
     let mut places = Vec::new();
     let mut row = 0;
     while row < ends.len() {
@@ -42,7 +44,7 @@ pub(super) fn lay_out(
         row = group.end;
     }
     LaidOut {
-        bytes: out.into(),
+        bytes: spare::bytes(out),
         ends,
     }
 }

@@ -30,6 +30,7 @@ mod numbers;
 mod plan;
 mod protobuf;
 mod rows;
+mod spare;
 mod text;
 mod times;
 mod to_json;

@@ -232,7 +232,12 @@ pub(super) fn decimal(
         DataType::Float64 => floats!(Float64Type),
         DataType::Decimal32(_, scale) => decimals!(Decimal32Type, scale),
         DataType::Decimal64(_, scale) => decimals!(Decimal64Type, scale),
-        DataType::Decimal128(_, scale) => decimals!(Decimal128Type, scale),
+        DataType::Decimal128(_, scale) => {
+            match target.multiplied(array.as_primitive::<Decimal128Type>(), scale) {
+                Some(done) => done,
+                None => decimals!(Decimal128Type, scale),
+            }
+        }
         DataType::Decimal256(_, scale) => target.each(
             array.as_primitive::<Decimal256Type>(),
             place,
@@ -300,6 +305,28 @@ impl Target {
             );
             Arc::new(done.with_data_type(DataType::Decimal128(self.form.0, self.form.1)))
         }
+    }
+
+    /// All values in the Arrow form, if that takes no more than to multiply them by one
+    /// number, and the column takes each of them. What stands under a NULL counts too.
+    fn multiplied(&self, array: &PrimitiveArray<Decimal128Type>, scale: i8) -> Option<ArrayRef> {
+        let shift = u32::try_from(i32::from(self.form.1) - i32::from(scale)).ok()?;
+        let factor = 10_i128.checked_pow(shift)?;
+        if self.to.wide || factor % self.step != 0 {
+            return None;
+        }
+        let most = ((self.narrow_bound? - 1) / factor).unsigned_abs();
+        // To the end in any case: values that are too large are rare.
+        let fits = |fits: bool, value: &i128| fits & (value.unsigned_abs() <= most);
+        if !array.values().iter().fold(true, fits) {
+            return None;
+        }
+        let done: PrimitiveArray<Decimal128Type> = match factor {
+            1 => array.clone(),
+            _ => array.unary(|value| value * factor),
+        };
+        let form = DataType::Decimal128(self.form.0, self.form.1);
+        Some(Arc::new(done.with_data_type(form)))
     }
 
     fn refusal(&self, value: &str) -> String {

@@ -22,18 +22,25 @@ use super::descriptor::number;
 use super::layout::{LaidOut, lay_out, span};
 use super::numbers::Stack;
 use super::plan::{Column, Value};
-use super::rows::{Body, EncodedRows, varint_len};
+use super::rows::{Body, EncodedRows, ROW_KEY, framed, varint_len};
 use super::times::{packed_datetime, packed_time, write_interval};
 use crate::error::{Error, ErrorKind, Result};
 
-/// The rows as messages, one after the other.
+/// The rows as fields of a request, one after the other: their key, their length and their
+/// message. So a request takes many rows by one copy.
 pub(super) fn encode(columns: &[Column], converted: Converted) -> Result<EncodedRows> {
     let mut fields = fields(columns, &converted.columns)?;
     let mut lengths = vec![0; converted.rows];
     for field in &mut fields {
         field.measure(&mut lengths);
     }
-    let LaidOut { bytes, ends } = lay_out(lengths, |group, places, out| {
+    let fields_of_requests = lengths.iter().map(|length| framed(*length)).collect();
+    let LaidOut { bytes, ends } = lay_out(fields_of_requests, |group, places, out| {
+        for (row, place) in group.clone().zip(places.iter_mut()) {
+            out[*place] = ROW_KEY;
+            *place += 1;
+            *place += put_varint(lengths[row] as u64, &mut out[*place..]);
+        }
         for field in &fields {
             field.write(group.clone(), places, out);
         }

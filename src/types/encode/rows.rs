@@ -46,7 +46,7 @@ pub struct EncodedRows {
 
 #[derive(Debug, Clone)]
 pub(super) enum Body {
-    /// Row `i` is `bytes[ends[i - 1]..ends[i]]`.
+    /// Row `i` is `bytes[ends[i - 1]..ends[i]]`, as a field `serialized_rows`.
     Protobuf {
         bytes: Bytes,
         ends: Vec<usize>,
@@ -68,7 +68,7 @@ impl Piece {
     /// The bytes that the rows take in a request, with the framing of each.
     pub fn encoded_len(&self) -> usize {
         match &self.payload {
-            Payload::Protobuf(rows) => rows.iter().map(|row| framed(row.len())).sum(),
+            Payload::Protobuf(rows) => rows.len(),
             Payload::Arrow(message) => framed(message.len()),
         }
     }
@@ -77,8 +77,9 @@ impl Piece {
 /// What a request carries of rows.
 #[derive(Debug, Clone)]
 pub enum Payload {
-    /// `ProtoRows.serialized_rows`: views of one buffer, nothing is copied.
-    Protobuf(Vec<Bytes>),
+    /// A `ProtoRows` message: its field `serialized_rows` once for each row. A view of
+    /// all rows of the batch, nothing is copied.
+    Protobuf(Bytes),
     /// `ArrowRecordBatch.serialized_record_batch`: a bare record batch message.
     Arrow(Bytes),
 }
@@ -127,10 +128,9 @@ impl EncodedRows {
     /// The serialized message of one row; `None` for the Arrow format.
     pub fn protobuf_row(&self, position: usize) -> Option<Bytes> {
         match &self.body {
-            Body::Protobuf { bytes, ends } => {
-                let start = position.checked_sub(1).map_or(0, |before| ends[before]);
-                Some(bytes.slice(start..ends[position]))
-            }
+            Body::Protobuf { bytes, ends } => Some(unframed(
+                &bytes.slice(start_of(ends, position)..ends[position]),
+            )),
             Body::Arrow(_) => None,
         }
     }
@@ -153,43 +153,38 @@ impl EncodedRows {
     pub fn pieces_of(&self, rows: Range<usize>, limit: usize) -> Result<Pieces> {
         let mut pieces = Pieces::default();
         match &self.body {
-            Body::Protobuf { .. } => self.cut_messages(rows, limit, &mut pieces),
+            Body::Protobuf { bytes, ends } => {
+                self.cut_messages((bytes, ends), rows, limit, &mut pieces);
+            }
             Body::Arrow(batch) => self.cut_batch(batch, rows, limit, &mut pieces)?,
         }
         Ok(pieces)
     }
 
-    fn cut_messages(&self, rows: Range<usize>, limit: usize, pieces: &mut Pieces) {
-        let mut open: Vec<Bytes> = Vec::new();
+    fn cut_messages(
+        &self,
+        (bytes, ends): (&Bytes, &[usize]),
+        rows: Range<usize>,
+        limit: usize,
+        pieces: &mut Pieces,
+    ) {
         let mut first = rows.start;
-        let mut size = 0;
-        let close = |open: &mut Vec<Bytes>, range: Range<usize>, pieces: &mut Pieces| {
-            if !open.is_empty() {
-                pieces.sendable.push(Piece {
-                    rows: range,
-                    payload: Payload::Protobuf(std::mem::take(open)),
-                });
-            }
-        };
-        for position in rows.clone() {
-            let Some(row) = self.protobuf_row(position) else {
-                return;
-            };
-            let length = framed(row.len());
-            if length > limit {
-                close(&mut open, first..position, pieces);
-                pieces.oversize.push(self.oversize(position, length, limit));
-                (first, size) = (position + 1, 0);
+        while first < rows.end {
+            let start = start_of(ends, first);
+            let fitting = ends[first..rows.end].partition_point(|end| end - start <= limit);
+            if fitting == 0 {
+                let length = ends[first] - start;
+                pieces.oversize.push(self.oversize(first, length, limit));
+                first += 1;
                 continue;
             }
-            if size + length > limit {
-                close(&mut open, first..position, pieces);
-                (first, size) = (position, 0);
-            }
-            size += length;
-            open.push(row);
+            let rows = first..first + fitting;
+            first = rows.end;
+            pieces.sendable.push(Piece {
+                payload: Payload::Protobuf(bytes.slice(start..ends[rows.end - 1])),
+                rows,
+            });
         }
-        close(&mut open, first..rows.end, pieces);
     }
 
     fn cut_batch(
@@ -239,8 +234,23 @@ impl EncodedRows {
     }
 }
 
+/// The key of `ProtoRows.serialized_rows`: field 1, length-delimited.
+pub(super) const ROW_KEY: u8 = 1 << 3 | 2;
+
+/// Where the row at `position` begins.
+fn start_of(ends: &[usize], position: usize) -> usize {
+    position.checked_sub(1).map_or(0, |before| ends[before])
+}
+
+/// The message of a row that stands as a field.
+fn unframed(row: &Bytes) -> Bytes {
+    // The last byte of a varint is the first without the highest bit.
+    let length = row.iter().skip(1).take_while(|byte| **byte >= 0x80).count() + 1;
+    row.slice(1 + length..)
+}
+
 /// The bytes of a length-delimited field of a small number.
-fn framed(length: usize) -> usize {
+pub(super) fn framed(length: usize) -> usize {
     1 + varint_len(u64::try_from(length).unwrap_or(u64::MAX)) + length
 }
 

@@ -1,12 +1,17 @@
 //! A request, with its path and query taken apart.
 
-use axum::body::{Body, to_bytes};
+use axum::body::Body;
 use axum::extract::Request;
-use bytes::Bytes;
+use bytes::{Bytes, BytesMut};
+use http::header::CONTENT_LENGTH;
 use http::{HeaderMap, Method};
+use http_body_util::BodyExt;
 
 use super::error::{GcsError, Result};
 use super::uploads::{MAX_OBJECT_BYTES, too_large};
+
+/// Memory for a body as its length is said; more is found as it comes.
+const RESERVED: usize = 64 << 20;
 
 /// A request whose body was read.
 #[derive(Debug)]
@@ -19,11 +24,33 @@ pub(super) struct Call {
     pub(super) body: Bytes,
 }
 
+/// A whole body, put together as it comes: the parts of a large one need not all be held
+/// beside it.
+async fn whole(mut body: Body, headers: &HeaderMap, limit: usize) -> Result<Bytes> {
+    let said = headers
+        .get(CONTENT_LENGTH)
+        .and_then(|v| v.to_str().ok()?.parse().ok());
+    let mut all = BytesMut::with_capacity(said.unwrap_or(0).min(RESERVED));
+    while let Some(frame) = body.frame().await {
+        let Ok(part) = frame
+            .map_err(|_| GcsError::invalid("The body of the request ended early"))?
+            .into_data()
+        else {
+            continue;
+        };
+        if all.len() + part.len() > limit {
+            return Err(too_large());
+        }
+        all.extend_from_slice(&part);
+    }
+    Ok(all.freeze())
+}
+
 impl Call {
     pub(super) async fn read(request: Request) -> Result<Self> {
         let (parts, body): (_, Body) = request.into_parts();
         let limit = usize::try_from(MAX_OBJECT_BYTES).unwrap_or(usize::MAX);
-        let body = to_bytes(body, limit).await.map_err(|_| too_large())?;
+        let body = whole(body, &parts.headers, limit).await?;
         let query = parts.uri.query().unwrap_or_default();
         let query = url::form_urlencoded::parse(query.as_bytes())
             .map(|(name, value)| (name.into_owned(), value.into_owned()))

@@ -8,6 +8,7 @@ use arrow::array::{
     Time64MicrosecondArray, TimestampMicrosecondArray,
 };
 use arrow::datatypes::{DataType, Field as ArrowField, Int64Type, IntervalMonthDayNano, i256};
+use googleapis_storage::google::cloud::bigquery::storage::v1::ProtoRows;
 use prost::Message as _;
 
 use super::*;
@@ -368,8 +369,10 @@ fn pieces_hold_as_many_rows_as_fit() {
             for piece in &pieces.sendable {
                 assert_eq!(piece.rows.start, next);
                 assert!(piece.encoded_len() <= limit, "{format:?} {limit}");
-                if let Payload::Protobuf(messages) = &piece.payload {
-                    assert_eq!(messages.len(), piece.rows.len());
+                if let Payload::Protobuf(fields) = &piece.payload {
+                    let message = ProtoRows::decode(fields.clone()).unwrap();
+                    let each = piece.rows.clone().map(|at| rows.protobuf_row(at).unwrap());
+                    assert_eq!(message.serialized_rows, each.collect::<Vec<_>>());
                 }
                 next = piece.rows.end;
             }

@@ -28,7 +28,8 @@ fn file(encoder: &FileEncoder, batch: &RecordBatch) -> Vec<u8> {
     assert_eq!(written, (rows.len(), FileFull::Open));
     let finished = file.finish().unwrap();
     assert_eq!(finished.rows, rows.len() as u64);
-    finished.bytes.to_vec()
+    assert_eq!(finished.size(), finished.parts.concat().len());
+    finished.parts.concat()
 }
 
 /// A number as Avro has it, and what is behind it.
@@ -177,9 +178,10 @@ fn files_end_at_their_size_and_lose_no_row() {
         assert!(files.len() > 5, "{format:?}: {}", files.len());
         let mut found = Vec::new();
         for file in files {
-            assert!(file.bytes.len() < 2 * limit, "{format:?}");
+            let bytes = file.parts.concat();
+            assert!(bytes.len() < 2 * limit, "{format:?}");
             if format == StagingFormat::Avro {
-                for (_, block) in opened(&file.bytes).1 {
+                for (_, block) in opened(&bytes).1 {
                     let mut rest = block.as_slice();
                     while !rest.is_empty() {
                         let value;
@@ -188,7 +190,8 @@ fn files_end_at_their_size_and_lose_no_row() {
                     }
                 }
             } else {
-                let reader = ParquetRecordBatchReaderBuilder::try_new(file.bytes).unwrap();
+                let reader =
+                    ParquetRecordBatchReaderBuilder::try_new(::bytes::Bytes::from(bytes)).unwrap();
                 for batch in reader.build().unwrap() {
                     let batch = batch.unwrap();
                     let values = batch.column(0).as_string::<i32>();
@@ -219,6 +222,6 @@ fn a_row_that_no_block_holds_is_refused_alone() {
     assert!(error.message.contains("parquet"), "{error}");
     let mut file = encoder.start().unwrap();
     file.write(&rows, 0, usize::MAX).unwrap();
-    let (_, blocks) = opened(&file.finish().unwrap().bytes);
+    let (_, blocks) = opened(&file.finish().unwrap().parts.concat());
     assert_eq!(blocks, [(2, vec![2, b'a', 2, b'b'])]);
 }

@@ -1,12 +1,14 @@
 //! Avro object container files.
 
-use std::io::Cursor;
-use std::io::Read;
+use std::cell::RefCell;
+use std::io::{Cursor, Read};
 use std::ops::Range;
 
 use arrow::array::RecordBatch;
 use arrow_avro::reader::ReaderBuilder;
 use serde_json::Value;
+use zstd::bulk::Decompressor;
+use zstd::zstd_safe::get_frame_content_size;
 
 use super::avro_schema::{Rules, without_logical_types};
 use super::convert::{FileField, FileKind};
@@ -19,6 +21,12 @@ use crate::error::Result;
 
 const MAGIC: &[u8; 4] = b"Obj\x01";
 const SYNC: usize = 16;
+
+/// Bytes of one block at most, decompressed.
+const MAX_BLOCK_BYTES: u64 = 1 << 30;
+
+/// A thread keeps no more than this for its next block.
+const MOST_KEPT: usize = 16 << 20;
 
 /// Rows of one block at most.
 const MAX_BLOCK_ROWS: usize = 1 << 24;
@@ -61,6 +69,8 @@ pub(super) fn read(
 struct Block {
     rows: usize,
     range: Range<usize>,
+    /// Where its rows lie, compressed as they are.
+    content: Range<usize>,
 }
 
 /// The blocks that have rows.
@@ -73,8 +83,9 @@ fn blocks(open: &Open) -> Result<Vec<Block>> {
     let mut blocks = Vec::new();
     while body.at < body.data.len() {
         let start = body.at;
-        let rows = body.long().zip(body.bytes());
-        let rows = rows.ok_or_else(|| failed("EOF reached"))?.0;
+        let block = body.long().zip(body.bytes());
+        let (rows, content) = block.ok_or_else(|| failed("EOF reached"))?;
+        let content = body.at - content.len()..body.at;
         let end = body.at + SYNC;
         if body.data.get(body.at..end) != Some(sync) {
             return Err(failed("Sync mismatch"));
@@ -88,6 +99,7 @@ fn blocks(open: &Open) -> Result<Vec<Block>> {
             blocks.push(Block {
                 rows,
                 range: start..end,
+                content,
             });
         }
     }
@@ -97,16 +109,23 @@ fn blocks(open: &Open) -> Result<Vec<Block>> {
 /// The rows of one block. The reader is asked for exactly as many as there are: it
 /// would look for ever for the next row in bytes that follow the last one.
 fn read_block(open: &Open, block: &Block) -> Result<RecordBatch> {
-    let bytes = &open.body[block.range.clone()];
-    let input = Cursor::new(open.header.as_slice()).chain(Cursor::new(bytes));
     let builder = ReaderBuilder::new().with_batch_size(block.rows);
-    let batch = decoding(|| {
-        builder
-            .build(input)
-            .and_then(|mut rows| rows.next().transpose())
-    })?
-    .map_err(failed)?;
-    batch
+    let header = Cursor::new(open.header.as_slice());
+    let batch = if open.zstd {
+        decompress(&open.body[block.content.clone()], |content| {
+            let mut front = Vec::new();
+            long(&mut front, block.rows);
+            long(&mut front, content.len());
+            let sync = &open.header[open.header.len() - SYNC..];
+            let input = header.chain(Cursor::new(front)).chain(content).chain(sync);
+            decoding(|| builder.build(input)?.next().transpose())
+        })?
+    } else {
+        let input = header.chain(&open.body[block.range.clone()]);
+        decoding(|| builder.build(input)?.next().transpose())
+    };
+    batch?
+        .map_err(failed)?
         .filter(|batch| batch.num_rows() == block.rows)
         .ok_or_else(|| {
             failed(format_args!(
@@ -116,6 +135,47 @@ fn read_block(open: &Open, block: &Block) -> Result<RecordBatch> {
         })
 }
 
+thread_local! {
+    /// What decompression works with, and what comes of it: as much memory as a block takes.
+    static ZSTD: RefCell<Option<(Decompressor<'static>, Vec<u8>)>> = const { RefCell::new(None) };
+}
+
+/// Gives `then` what a block holds. The reader of Avro files would ask the system for new
+/// memory for every block, again and again as the block grows.
+fn decompress<R>(block: &[u8], then: impl FnOnce(&[u8]) -> R) -> Result<R> {
+    ZSTD.with_borrow_mut(|zstd| {
+        let (mut decompressor, mut content) = match zstd.take() {
+            Some(zstd) => zstd,
+            None => (Decompressor::new().map_err(failed)?, Vec::new()),
+        };
+        content.clear();
+        match get_frame_content_size(block) {
+            Ok(Some(size)) if size <= MAX_BLOCK_BYTES => {
+                // Below the limit it is an address.
+                content.reserve(usize::try_from(size).unwrap_or(0));
+                let done = decompressor.decompress_to_buffer(block, &mut content);
+                done.map_err(failed)?;
+            }
+            Ok(Some(_)) => return Err(failed("a block is too large")),
+            // Not said, or several frames.
+            Ok(None) | Err(_) => {
+                let mut reader = zstd::Decoder::with_buffer(block)
+                    .map_err(failed)?
+                    .take(MAX_BLOCK_BYTES + 1);
+                let size = reader.read_to_end(&mut content).map_err(failed)?;
+                if size as u64 > MAX_BLOCK_BYTES {
+                    return Err(failed("a block is too large"));
+                }
+            }
+        }
+        let done = then(&content);
+        if content.capacity() <= MOST_KEPT {
+            *zstd = Some((decompressor, content));
+        }
+        Ok(done)
+    })
+}
+
 fn failed(error: impl std::fmt::Display) -> crate::error::ServiceError {
     reading(format_args!(
         "The Apache Avro library failed to read data with the following error: {error}"
@@ -123,8 +183,11 @@ fn failed(error: impl std::fmt::Display) -> crate::error::ServiceError {
 }
 
 struct Open {
-    /// The file's header with a schema that has no logical types.
+    /// The file's header with a schema that has no logical types, and without a codec
+    /// whose blocks are decompressed here.
     header: Vec<u8>,
+    /// Whether blocks are compressed by zstd.
+    zstd: bool,
     /// The blocks.
     body: bytes::Bytes,
     fields: Vec<FileField>,
@@ -157,9 +220,11 @@ fn open(file: &LoadFile, rules: &Rules) -> Result<Open> {
     let plain = without_logical_types(&schema).to_string();
     let mut rewritten = MAGIC.to_vec();
     long(&mut rewritten, entries.len());
+    let zstd = entries.contains(&(b"avro.codec", b"zstandard"));
     for (key, value) in &entries {
         let value = match *key {
             b"avro.schema" => plain.as_bytes(),
+            b"avro.codec" if zstd => b"null",
             _ => value,
         };
         for part in [key, value] {
@@ -171,6 +236,7 @@ fn open(file: &LoadFile, rules: &Rules) -> Result<Open> {
     rewritten.extend_from_slice(&data[header.at..body]);
     Ok(Open {
         header: rewritten,
+        zstd,
         body: data.slice(body..),
         fields,
     })

@@ -5,10 +5,11 @@ use std::ops::Range;
 use std::sync::Arc;
 
 use arrow::array::RecordBatch;
-use arrow::compute::{concat_batches, filter_record_batch};
+use arrow::compute::concat_batches;
 use tonic::Status;
 
 use super::blocks::Block;
+use super::pick::pick;
 use super::registry::{Session, Stream};
 use super::size::buffer_bytes;
 use crate::error::{Result, ServiceError};
@@ -168,8 +169,7 @@ impl Cursor {
         let kept = if passing == projected.num_rows() {
             projected
         } else {
-            filter_record_batch(&projected, &mask)
-                .map_err(|e| ServiceError::internal(format!("filter: {e}")))?
+            pick(&projected, &mask).map_err(|e| ServiceError::internal(format!("filter: {e}")))?
         };
         Ok(Some(self.drop_skipped(kept)))
     }

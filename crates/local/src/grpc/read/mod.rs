@@ -7,6 +7,7 @@ mod create;
 mod cursor;
 mod format;
 mod log;
+mod pick;
 mod picoseconds;
 mod projection;
 mod registry;
