@@ -73,15 +73,19 @@ def protobuf(batches):
 
 def arrow(batches):
     numeric = pa.decimal128(38, 9)
-    requests = []
-    for batch in batches:
+
+    def writable(batch):
+        # The only decimals that a NUMERIC column takes.
         columns = [
             c.cast(numeric) if pa.types.is_decimal(c.type) else c for c in batch.columns
         ]
-        batch = pa.record_batch(columns, names=batch.schema.names)
+        return pa.record_batch(columns, names=batch.schema.names)
+
+    requests = []
+    for batch in batches:
         for start in range(0, batch.num_rows, REQUEST_ROWS):
             requests.append(batch.slice(start, REQUEST_ROWS))
-    schema = requests[0].schema.serialize().to_pybytes()
+    schema = writable(requests[0]).schema.serialize().to_pybytes()
     template = types.AppendRowsRequest.ArrowData(
         writer_schema=types.ArrowSchema(serialized_schema=schema)
     )
@@ -90,7 +94,7 @@ def arrow(batches):
         return types.AppendRowsRequest(
             arrow_rows=types.AppendRowsRequest.ArrowData(
                 rows=types.ArrowRecordBatch(
-                    serialized_record_batch=batch.serialize().to_pybytes()
+                    serialized_record_batch=writable(batch).serialize().to_pybytes()
                 )
             )
         )

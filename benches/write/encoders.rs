@@ -97,7 +97,8 @@ fn requests(batches: &[RecordBatch], format: RowFormat) -> Outcome<Vec<Bytes>> {
     for batch in batches {
         for piece in rows::pieces(&encoder.encode(batch)?)? {
             match piece.payload {
-                Payload::Protobuf(rows) | Payload::Arrow(rows) => all.push(rows),
+                Payload::Protobuf(rows) => all.push(rows),
+                Payload::Arrow(message) => all.extend(message.parts().map(Bytes::copy_from_slice)),
             }
         }
     }

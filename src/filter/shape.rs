@@ -101,7 +101,7 @@ fn read<E: Shaped>(expr: &E, depth: usize) -> Option<Predicate> {
             let list = list.iter().map(literal).collect::<Option<Vec<_>>>()?;
             let found = match value.shape() {
                 Shape::Call(Known::Struct, parts) => tuples(parts, &list),
-                _ => Predicate::Leaf(Leaf::In(operand(value)?, list)),
+                _ => Predicate::Leaf(Leaf::In(operand(value)?, distinct(list))),
             };
             Some(found.negated_if(negated))
         }
@@ -223,6 +223,13 @@ fn comparison<E: Shaped>(
         comparison,
         scalar,
     )))
+}
+
+/// Each value once: a join tells the keys of all its rows, and many may be alike.
+fn distinct(mut values: Vec<ScalarValue>) -> Vec<ScalarValue> {
+    let mut seen = HashSet::with_capacity(values.len());
+    values.retain(|value| seen.insert(value.clone()));
+    values
 }
 
 /// `struct(a, b) IN ((1, 2), …)`, which joins over several columns make: each

@@ -9,7 +9,7 @@ use datafusion::common::tree_node::TreeNodeRecursion;
 use datafusion::common::{Statistics, internal_err};
 use datafusion::error::{DataFusionError, Result};
 use datafusion::execution::{SendableRecordBatchStream, TaskContext};
-use datafusion::physical_expr::{EquivalenceProperties, PhysicalExpr};
+use datafusion::physical_expr::PhysicalExpr;
 use datafusion::physical_plan::coop::cooperative;
 use datafusion::physical_plan::execution_plan::{
     Boundedness, ChildrenPropertiesMode, EmissionType, ReplaceChildrenOptions, SchedulingType,
@@ -140,7 +140,7 @@ enum Position {
 impl BigQueryQueryExec {
     pub(crate) fn new(source: Arc<JobSource>, spec: ReadSpec, partitions: usize) -> Self {
         let properties = PlanProperties::new(
-            EquivalenceProperties::new(Arc::clone(&spec.schema)),
+            spec.equivalences(),
             Partitioning::UnknownPartitioning(partitions.max(1)),
             EmissionType::Incremental,
             Boundedness::Bounded,

@@ -9,8 +9,8 @@ use datafusion::arrow::datatypes::SchemaRef;
 use datafusion::common::tree_node::{TreeNode, TreeNodeRecursion};
 use datafusion::common::{internal_err, plan_err};
 use datafusion::logical_expr::Expr;
-use datafusion::physical_expr::PhysicalExpr;
 use datafusion::physical_expr::projection::{ProjectionExpr, Projector, update_expr};
+use datafusion::physical_expr::{EquivalenceProperties, PhysicalExpr};
 
 use crate::error::Error;
 use crate::filter::condition::Condition;
@@ -125,6 +125,20 @@ impl ReadSpec {
         match &self.projector {
             Some(projector) => projector.project_batch(&batch),
             None => Ok(batch),
+        }
+    }
+
+    /// What is known of the plan's columns without reading: which are constant, and which
+    /// are alike. Sorts above were made with that in mind while the projection stood.
+    pub(crate) fn equivalences(&self) -> EquivalenceProperties {
+        let mapping = self.projector.as_ref().map(|projector| {
+            let projection = projector.projection();
+            projection.projection_mapping(&self.columns)
+        });
+        match mapping {
+            Some(Ok(mapping)) => EquivalenceProperties::new(Arc::clone(&self.columns))
+                .project(&mapping, Arc::clone(&self.schema)),
+            Some(Err(_)) | None => EquivalenceProperties::new(Arc::clone(&self.schema)),
         }
     }
 

@@ -1,6 +1,6 @@
 //! Literals in the types of what they are compared with.
 //!
-//! DataFusion brings the two sides of a comparison to a common type. Three of those
+//! DataFusion brings the two sides of a comparison to a common type. Some of those
 //! types have no room for what BigQuery's columns hold:
 //!
 //! - text beside a TIMESTAMP or DATETIME, and `TIMESTAMP '…'`, become nanoseconds,
@@ -8,13 +8,18 @@
 //! - `TIME '…'` has nanoseconds, for which a TIME in microseconds has no common type;
 //! - a number with a point is a float, and as a decimal of 38 fractional digits it is
 //!   not what was written: `2.5` would become `2.49999999999999984927…` beside a
-//!   BIGNUMERIC.
+//!   BIGNUMERIC. Beside a NUMERIC both become decimals of 15 fractional digits, which
+//!   leaves 23 before the point, where NUMERIC has 29.
 //!
 //! [`FitLiterals`] comes before that and gives such a literal the type of the other
 //! side, where that keeps its value.
 
+use std::sync::Arc;
+
 use datafusion::arrow::compute::kernels::cast_utils::parse_decimal;
-use datafusion::arrow::datatypes::{DECIMAL256_MAX_PRECISION, DataType, Decimal256Type, TimeUnit};
+use datafusion::arrow::datatypes::{
+    DECIMAL256_MAX_PRECISION, DataType, Decimal128Type, Decimal256Type, DecimalType, TimeUnit,
+};
 use datafusion::common::tree_node::{Transformed, TreeNode};
 use datafusion::common::{DFSchema, Result, ScalarValue};
 use datafusion::config::ConfigOptions;
@@ -25,6 +30,10 @@ use datafusion::optimizer::AnalyzerRule;
 
 /// Fractional digits of BigQuery's BIGNUMERIC, as Arrow has it.
 const BIGNUMERIC_SCALE: i8 = 38;
+
+/// Digits before the point that are left to a decimal beside a floating point number, which
+/// DataFusion takes for a decimal of 15 fractional digits.
+const DIGITS_BESIDE_FLOATS: i16 = 23;
 
 /// Fractional digits of a second that microseconds keep.
 const MICROSECOND_DIGITS: usize = 6;
@@ -64,7 +73,7 @@ fn fit(expression: Expr, schema: &DFSchema) -> Transformed<Expr> {
         Expr::BinaryExpr(mut comparison) if compares(comparison.op) => {
             let fitted_beside = |value: &Expr, other: &Expr| {
                 let wanted = is_literal(value).then(|| roomy(other, schema));
-                fitted(value, &wanted.flatten()?)
+                wanted.flatten()?.for_all([value]).fitted(value)
             };
             let left = fitted_beside(&comparison.left, &comparison.right);
             let right = fitted_beside(&comparison.right, &comparison.left);
@@ -76,8 +85,10 @@ fn fit(expression: Expr, schema: &DFSchema) -> Transformed<Expr> {
             let Some(wanted) = roomy(&between.expr, schema) else {
                 return Transformed::no(Expr::Between(between));
             };
-            let low = fitted(&between.low, &wanted);
-            let high = fitted(&between.high, &wanted);
+            // Both come to one type with what is between them.
+            let wanted = wanted.for_all([between.low.as_ref(), &between.high]);
+            let low = wanted.fitted(&between.low);
+            let high = wanted.fitted(&between.high);
             let changed = replace(&mut between.low, low) | replace(&mut between.high, high);
             Transformed::new_transformed(Expr::Between(between), changed)
         }
@@ -86,9 +97,10 @@ fn fit(expression: Expr, schema: &DFSchema) -> Transformed<Expr> {
             let Some(wanted) = roomy(&list.expr, schema) else {
                 return Transformed::no(Expr::InList(list));
             };
+            let wanted = wanted.for_all(&list.list);
             let mut changed = false;
             for value in &mut list.list {
-                let fitted = fitted(value, &wanted);
+                let fitted = wanted.fitted(value);
                 changed |= replace(value, fitted);
             }
             Transformed::new_transformed(Expr::InList(list), changed)
@@ -126,54 +138,113 @@ fn is_literal(value: &Expr) -> bool {
 
 /// The type of what literals are compared with, if it has room for more than the type
 /// that DataFusion would bring both to.
-fn roomy(other: &Expr, schema: &DFSchema) -> Option<DataType> {
-    let data_type = other.get_type(schema).ok()?;
-    let roomy = matches!(
-        data_type,
-        DataType::Timestamp(TimeUnit::Microsecond, _)
-            | DataType::Time64(TimeUnit::Microsecond)
-            | DataType::Decimal256(DECIMAL256_MAX_PRECISION, BIGNUMERIC_SCALE)
-    );
-    roomy.then_some(data_type)
-}
-
-/// `value` as it is to be compared with something of the type `wanted`, if that is not
-/// as it stands.
-fn fitted(value: &Expr, wanted: &DataType) -> Option<Expr> {
-    match wanted {
-        DataType::Timestamp(TimeUnit::Microsecond, zone) => {
-            let (text, said) = time_text(value)?;
-            let zone = match said {
-                None => zone,
-                Some(DataType::Timestamp(TimeUnit::Nanosecond, zone)) => zone,
-                Some(_) => return None,
-            };
-            let in_nanoseconds = DataType::Timestamp(TimeUnit::Nanosecond, zone.clone());
-            let fine = ScalarValue::from(text).cast_to(&in_nanoseconds).is_ok();
-            let in_microseconds = DataType::Timestamp(TimeUnit::Microsecond, zone.clone());
-            (!fine && kept(text, &in_microseconds)).then(|| cast(lit(text), in_microseconds))
-        }
-        DataType::Time64(TimeUnit::Microsecond) => {
-            let (text, said) = time_text(value)?;
-            let finer = said == Some(&DataType::Time64(TimeUnit::Nanosecond));
-            (finer && kept(text, wanted)).then(|| cast(lit(text), wanted.clone()))
-        }
-        DataType::Decimal256(DECIMAL256_MAX_PRECISION, BIGNUMERIC_SCALE) => {
-            let number = float(value)?;
-            let text = number.to_string();
-            let digits = fractional_digits(&text);
-            if !number.is_finite() || digits > BIGNUMERIC_SCALE.unsigned_abs().into() {
-                return None;
-            }
-            let decimal =
-                parse_decimal::<Decimal256Type>(&text, DECIMAL256_MAX_PRECISION, BIGNUMERIC_SCALE)
-                    .ok()?;
-            let decimal =
-                ScalarValue::Decimal256(Some(decimal), DECIMAL256_MAX_PRECISION, BIGNUMERIC_SCALE);
-            Some(Expr::Literal(decimal, None))
+fn roomy(other: &Expr, schema: &DFSchema) -> Option<Roomy> {
+    match other.get_type(schema).ok()? {
+        DataType::Timestamp(TimeUnit::Microsecond, zone) => Some(Roomy::Microseconds(zone)),
+        DataType::Time64(TimeUnit::Microsecond) => Some(Roomy::Time),
+        DataType::Decimal256(DECIMAL256_MAX_PRECISION, BIGNUMERIC_SCALE) => Some(Roomy::BigNumeric),
+        DataType::Decimal128(precision, scale)
+            if i16::from(precision) - i16::from(scale) > DIGITS_BESIDE_FLOATS =>
+        {
+            Some(Roomy::Numeric(precision, scale))
         }
         _ => None,
     }
+}
+
+/// A type that has room for more than the type that DataFusion would bring it and a
+/// literal to.
+enum Roomy {
+    Microseconds(Option<Arc<str>>),
+    Time,
+    BigNumeric,
+    Numeric(u8, i8),
+}
+
+/// How literals are fitted that are compared with the same value.
+enum Fit {
+    /// As they stand.
+    Not,
+    To(Roomy),
+}
+
+impl Roomy {
+    /// How these literals are fitted.
+    fn for_all<'a>(self, values: impl IntoIterator<Item = &'a Expr>) -> Fit {
+        match &self {
+            // What nanoseconds hold may stay in them, but not beside what they do not.
+            Roomy::Microseconds(zone) if values.into_iter().all(|v| fits_nanoseconds(v, zone)) => {
+                Fit::Not
+            }
+            _ => Fit::To(self),
+        }
+    }
+}
+
+/// Whether DataFusion may make nanoseconds of a literal.
+fn fits_nanoseconds(value: &Expr, zone: &Option<Arc<str>>) -> bool {
+    let Some((text, said)) = time_text(value) else {
+        return true;
+    };
+    let zone = match said {
+        Some(DataType::Timestamp(_, zone)) => zone,
+        _ => zone,
+    };
+    let in_nanoseconds = DataType::Timestamp(TimeUnit::Nanosecond, zone.clone());
+    ScalarValue::from(text).cast_to(&in_nanoseconds).is_ok()
+}
+
+impl Fit {
+    /// `value` as it is to be compared, if that is not as it stands.
+    fn fitted(&self, value: &Expr) -> Option<Expr> {
+        let Fit::To(wanted) = self else {
+            return None;
+        };
+        match wanted {
+            Roomy::Microseconds(zone) => {
+                let (text, said) = time_text(value)?;
+                let zone = match said {
+                    None => zone,
+                    Some(DataType::Timestamp(TimeUnit::Nanosecond, zone)) => zone,
+                    Some(_) => return None,
+                };
+                let in_microseconds = DataType::Timestamp(TimeUnit::Microsecond, zone.clone());
+                kept(text, &in_microseconds).then(|| cast(lit(text), in_microseconds))
+            }
+            Roomy::Time => {
+                let (text, said) = time_text(value)?;
+                let finer = said == Some(&DataType::Time64(TimeUnit::Nanosecond));
+                let wanted = DataType::Time64(TimeUnit::Microsecond);
+                (finer && kept(text, &wanted)).then(|| cast(lit(text), wanted))
+            }
+            Roomy::Numeric(precision, scale) => {
+                let text = float_text(value)?;
+                let decimal = decimal::<Decimal128Type>(&text, *precision, *scale);
+                let decimal =
+                    decimal.map(|value| ScalarValue::Decimal128(Some(value), *precision, *scale));
+                let decimal = decimal.or_else(|| big_numeric(&text))?;
+                Some(Expr::Literal(decimal, None))
+            }
+            Roomy::BigNumeric => {
+                let decimal = big_numeric(&float_text(value)?)?;
+                Some(Expr::Literal(decimal, None))
+            }
+        }
+    }
+}
+
+/// A number as a decimal with the digits of BIGNUMERIC, if they keep it.
+fn big_numeric(text: &str) -> Option<ScalarValue> {
+    let (precision, scale) = (DECIMAL256_MAX_PRECISION, BIGNUMERIC_SCALE);
+    let value = decimal::<Decimal256Type>(text, precision, scale)?;
+    Some(ScalarValue::Decimal256(Some(value), precision, scale))
+}
+
+/// A number as a decimal, if it is kept.
+fn decimal<T: DecimalType>(text: &str, precision: u8, scale: i8) -> Option<T::Native> {
+    let kept = fractional_digits(text) <= usize::from(scale.unsigned_abs());
+    let value = kept.then(|| parse_decimal::<T>(text, precision, scale));
+    value?.ok()
 }
 
 /// The text of a literal, and the type that the statement gives it.
@@ -201,6 +272,12 @@ fn fractional_digits(text: &str) -> usize {
     };
     let digits = after.bytes().take_while(u8::is_ascii_digit).count();
     after[..digits].trim_end_matches('0').len()
+}
+
+/// The digits of a finite floating point literal, without an exponent.
+fn float_text(value: &Expr) -> Option<String> {
+    let number = float(value)?;
+    number.is_finite().then(|| number.to_string())
 }
 
 fn float(value: &Expr) -> Option<f64> {

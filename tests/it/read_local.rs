@@ -1,20 +1,25 @@
 //! The client against the embedded BigQuery: two programs written from the
 //! same document, by different hands, over real sockets.
 
+use std::collections::HashMap;
+
 use datafusion::arrow::array::{AsArray, RecordBatch};
 use datafusion::arrow::compute::concat_batches;
 use datafusion::arrow::datatypes::{Int64Type, Schema};
 use datafusion::arrow::row::{RowConverter, SortField};
+use datafusion::execution::SessionStateBuilder;
+use datafusion::prelude::SessionContext;
 use datafusion_bigquery::client::Client;
 use datafusion_bigquery::client::read::session::{ReadSession, ReadSessionRequest};
 use datafusion_bigquery::client::read::stream::ReadStreamOptions;
 use datafusion_bigquery::error::ErrorKind;
 use datafusion_bigquery::options::{Compression, TimestampPrecision};
 use datafusion_bigquery::types::{DatasetRef, TableRef, arrow::table_schema};
+use datafusion_bigquery::{RawOptions, with_bigquery};
 use futures::StreamExt;
 use serde_json::json;
 
-use super::harness::{PROJECT, Server};
+use super::harness::{PROJECT, Server, refused};
 
 fn table(name: &str) -> TableRef {
     TableRef::new(PROJECT, "nycflights13", name).unwrap()
@@ -336,4 +341,28 @@ async fn datasets_and_tables_are_listed() {
     let airlines = client.get_table(&table("airlines")).await.unwrap();
     assert_eq!(airlines.num_rows, Some(16));
     assert!(airlines.etag.is_some() && airlines.location.is_some());
+}
+
+/// An endpoint in the place of another one answers, but not as it should.
+#[tokio::test(flavor = "multi_thread")]
+async fn swapped_endpoints_are_named_with_their_option() {
+    let server = Server::with_dataset().await;
+    server.query("CREATE TABLE d.t (n INT64)").await;
+    let endpoints: HashMap<String, String> = server.endpoints().into_iter().collect();
+    for (rest, grpc, wrong) in [
+        ("grpc_endpoint", "rest_endpoint", "'rest_endpoint'"),
+        ("rest_endpoint", "rest_endpoint", "'grpc_endpoint'"),
+    ] {
+        let options = RawOptions::from_pairs([
+            ("project", PROJECT),
+            ("rest_endpoint", &endpoints[rest]),
+            ("grpc_endpoint", &endpoints[grpc]),
+        ]);
+        let builder = SessionStateBuilder::new_with_default_features();
+        let state = with_bigquery(builder, options.unwrap()).unwrap().build();
+        let context = SessionContext::new_with_state(state);
+        for sql in ["SELECT * FROM bq.d.t", "INSERT INTO bq.d.t VALUES (1)"] {
+            refused(&context, sql, &["demo.d.t", "check", "option", wrong]).await;
+        }
+    }
 }

@@ -366,3 +366,42 @@ async fn f04_dates_beyond_nanoseconds_are_compared_with_timestamps() {
         );
     }
 }
+
+/// Sorts and merges know of constants and of columns taken twice, also where the scan
+/// makes them.
+#[tokio::test(flavor = "multi_thread")]
+async fn what_is_known_of_computed_columns_is_kept() {
+    let server = Server::start(1 << 20).await;
+    numbered(&server, 40).await;
+    server
+        .query("CREATE VIEW d.v AS SELECT id, Name FROM d.t")
+        .await;
+    let context = server.session_saying([("scan.materialize_views", "true")]);
+    let state = context.state();
+    assert!(state.config().target_partitions() > 1);
+    rows(&context, "CREATE TABLE here AS SELECT * FROM bq.d.t").await;
+    for sql in [
+        "SELECT 'US' AS src, id FROM t ORDER BY src, id LIMIT 3",
+        "SELECT 'a' AS src, id FROM t UNION ALL SELECT 'p', id + 1 FROM t ORDER BY src, id LIMIT 3",
+        "SELECT id, row_number() OVER (PARTITION BY k ORDER BY id) r FROM \
+         (SELECT id, 'x' AS k FROM t) ORDER BY id",
+        "SELECT x, y, row_number() OVER (PARTITION BY y ORDER BY x) FROM \
+         (SELECT id AS x, id AS y FROM t) ORDER BY x, y LIMIT 5",
+        "SELECT a.x, a.y FROM (SELECT id AS x, id AS y FROM t) a JOIN t b ON a.x = b.id \
+         ORDER BY a.x, a.y, b.id LIMIT 5",
+        "SELECT string_agg(CAST(x AS VARCHAR), ',' ORDER BY y, x) FROM \
+         (SELECT id AS x, 7 AS y FROM t)",
+        "SELECT count(*) FROM (SELECT id x, 0 y FROM t) a JOIN (SELECT id x, 0 y FROM t) b \
+         ON a.x = b.x AND a.y = b.y",
+    ] {
+        for hash_join in ["true", "false"] {
+            let set = format!("SET datafusion.optimizer.prefer_hash_join = {hash_join}");
+            rows(&context, &set).await;
+            let expected = text(&context, &sql.replace(" t", " here")).await;
+            for table in [" bq.d.t", " bq.d.v"] {
+                let found = text(&context, &sql.replace(" t", table)).await;
+                assert_eq!(found, expected, "{sql}, hash joins: {hash_join}");
+            }
+        }
+    }
+}

@@ -38,7 +38,7 @@ async fn main() -> Outcome<()> {
         return Err("rest, grpc, storage, table, rows and a file are needed".into());
     };
     let batches = read(file)?;
-    let schema = batches[0].schema();
+    let schema = writable(&batches[0])?.schema();
     let rows: usize = rows.parse()?;
     let parts: Vec<&str> = table.split('.').collect();
     let resource = format!(
@@ -73,23 +73,26 @@ async fn main() -> Outcome<()> {
     Ok(())
 }
 
-/// The batches, with decimals as BigQuery's NUMERIC is in Arrow.
-fn read(file: &str) -> Outcome<Vec<RecordBatch>> {
+/// The batch with decimals as BigQuery's NUMERIC is in Arrow: it takes no others.
+fn writable(batch: &RecordBatch) -> Outcome<RecordBatch> {
     let numeric = DataType::Decimal128(38, 9);
+    let mut fields = Vec::new();
+    let mut columns = Vec::new();
+    for (field, column) in batch.schema().fields().iter().zip(batch.columns()) {
+        let column = match column.data_type() {
+            DataType::Decimal128(..) => cast(column, &numeric)?,
+            _ => column.clone(),
+        };
+        fields.push(Field::new(field.name(), column.data_type().clone(), true));
+        columns.push(column);
+    }
+    Ok(RecordBatch::try_new(Schema::new(fields).into(), columns)?)
+}
+
+fn read(file: &str) -> Outcome<Vec<RecordBatch>> {
     let mut batches = Vec::new();
     for batch in StreamReader::try_new(BufReader::new(File::open(file)?), None)? {
         let batch = batch?;
-        let mut fields = Vec::new();
-        let mut columns = Vec::new();
-        for (field, column) in batch.schema().fields().iter().zip(batch.columns()) {
-            let column = match column.data_type() {
-                DataType::Decimal128(..) => cast(column, &numeric)?,
-                _ => column.clone(),
-            };
-            fields.push(Field::new(field.name(), column.data_type().clone(), true));
-            columns.push(column);
-        }
-        let batch = RecordBatch::try_new(Schema::new(fields).into(), columns)?;
         for start in (0..batch.num_rows()).step_by(REQUEST_ROWS) {
             let count = REQUEST_ROWS.min(batch.num_rows() - start);
             batches.push(batch.slice(start, count));
@@ -119,7 +122,7 @@ async fn write(
     let mut bytes = 0;
     let mut unanswered = std::collections::VecDeque::new();
     for batch in batches {
-        let message = batch_message(&batch)?;
+        let message = batch_message(&writable(&batch)?)?;
         bytes += message.len();
         let rows = ArrowRecordBatch::new().set_serialized_record_batch(message);
         unanswered.push_back(writer.append(rows).send());

@@ -2,11 +2,12 @@
 //! BigQuery or of this program's flags.
 
 /// Parts that a message has, in any case of letters, and what to do then.
-const HINTS: [(&[&str], &str); 9] = [
+const HINTS: [(&[&str], &str); 6] = [
     (
         &["cannot parse the sql", "found: system_time"],
-        "FOR SYSTEM_TIME AS OF needs the BigQuery dialect (--dialect bigquery, or SET \
-         datafusion.sql_parser.dialect = 'bigquery'); in any dialect there is \
+        "FOR SYSTEM_TIME AS OF stands behind the table's name, before an alias, and needs the \
+         BigQuery dialect (--dialect bigquery, or SET datafusion.sql_parser.dialect = \
+         'bigquery'); in any dialect there is \
          bigquery_scan('project.dataset.table', snapshot_time => '…')",
     ),
     (
@@ -17,18 +18,6 @@ const HINTS: [(&[&str], &str); 9] = [
         &["unsupported compound identifier", "information_schema"],
         "ask BigQuery: SELECT * FROM bigquery_query('SELECT … FROM \
          <dataset>.INFORMATION_SCHEMA.…')",
-    ),
-    (
-        &["no column _partitiontime"],
-        "set option 'scan.partition_columns' to true and write \"_PARTITIONTIME\"",
-    ),
-    (
-        &["no column _partitiondate"],
-        "set option 'scan.partition_columns' to true and write \"_PARTITIONDATE\"",
-    ),
-    (
-        &["no column _table_suffix"],
-        "write \"_TABLE_SUFFIX\", in quotes",
     ),
     (
         &["is not supported in csv"],
@@ -45,12 +34,56 @@ const HINTS: [(&[&str], &str); 9] = [
     ),
 ];
 
+/// Columns that tables have beside those of their schema.
+const PSEUDO_COLUMNS: [&str; 3] = ["_PARTITIONTIME", "_PARTITIONDATE", "_TABLE_SUFFIX"];
+
 /// `message` and what to do about it, if that is known.
 pub(crate) fn with_hint(message: String) -> String {
     let lower = message.to_lowercase();
+    for column in PSEUDO_COLUMNS {
+        let name = column.to_lowercase();
+        let quoted = format!("\"{name}\"");
+        let Some(missing) = lower.find("no column ") else {
+            break;
+        };
+        let missing = &lower[missing + "no column ".len()..];
+        if missing.starts_with(&name) && missing.contains(&quoted) {
+            return format!("{message}: write \"{column}\", in quotes");
+        }
+        if missing.starts_with(&name) || missing.starts_with(&quoted) {
+            return format!(
+                "{message}: set option 'scan.partition_columns' to true and write \"{column}\", in \
+                 quotes"
+            );
+        }
+    }
     let matching = |(parts, _): &&(&[&str], &str)| parts.iter().all(|part| lower.contains(part));
     match HINTS.iter().find(matching) {
         Some((_, hint)) => format!("{message}: {hint}"),
         None => message,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn pseudo_columns_are_quoted_and_asked_for() {
+        let hint = |message: &str| with_hint(message.to_string());
+        let quoted = ": write \"_PARTITIONTIME\", in quotes";
+        let asked = "set option 'scan.partition_columns' to true and write \"_";
+        let there = "no column _partitiontime; the columns of a.b.c are x, \"_PARTITIONTIME\"";
+        assert!(hint(there).ends_with(quoted));
+        for missing in [
+            "no column _partitiontime; the columns of a.b.c are x",
+            "no column \"_PARTITIONTIME\"; the columns of a.b.c are x",
+            "no column _table_suffix; the columns of a.b.c are x",
+            "no column \"_TABLE_SUFFIX\"; the columns of a.b.c are x",
+        ] {
+            assert!(hint(missing).contains(asked), "{missing}");
+        }
+        let other = "no column carier; the columns of a.b.c are carrier, \"_PARTITIONTIME\"";
+        assert_eq!(hint(other), other);
     }
 }

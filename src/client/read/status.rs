@@ -112,11 +112,12 @@ pub(crate) fn is_transport_fault(status: &Status) -> bool {
 }
 
 /// Whether the answer was no gRPC answer at all: tonic then makes a status of
-/// the HTTP status.
+/// the HTTP status, or of a body that does not begin like a message. A proxy whose
+/// server is away for a while answers with another status than those from 400 to 499.
 pub(crate) fn is_another_server(status: &Status) -> bool {
-    status
-        .message()
-        .starts_with("grpc-status header missing, mapped from HTTP status code")
+    let message = status.message();
+    message.starts_with("grpc-status header missing, mapped from HTTP status code")
+        || message.contains("while receiving response with status: 4")
 }
 
 fn sources(status: &Status) -> impl Iterator<Item = &(dyn StdError + 'static)> {
@@ -174,6 +175,14 @@ pub(super) mod tests {
         for (status, kind, retryable) in [
             (Status::unavailable("x"), ErrorKind::Unavailable, true),
             (Status::internal("x"), ErrorKind::Internal, false),
+            (
+                Status::internal(
+                    "protocol error: received message with invalid compression flag: 123 (valid \
+                     flags are 0 and 1) while receiving response with status: 404 Not Found",
+                ),
+                ErrorKind::Data,
+                false,
+            ),
             (
                 Status::internal("Received RST_STREAM with error code 2"),
                 ErrorKind::Unavailable,

@@ -282,9 +282,17 @@ impl Transport {
             )
             .with_source(error);
         }
+        // A gRPC endpoint ends the connection, or sends what is no HTTP/1.
+        let advice = match self.endpoint.is_local() {
+            true => format!(
+                "; if that goes on, check that option '{}' names {} and not a gRPC endpoint",
+                self.api.option, self.api.server
+            ),
+            false => String::new(),
+        };
         Error::new(
             ErrorKind::Unavailable,
-            format!("the connection to {} broke", self.endpoint),
+            format!("the connection to {} broke{advice}", self.endpoint),
         )
         .with_source(error)
     }

@@ -149,7 +149,7 @@ pub(super) fn most_overhead(opening: &Opening, defaulted: &[String]) -> usize {
     let offset = Some(i64::MAX);
     let none = match opening.schema.format {
         RowFormat::Protobuf => Payload::Protobuf(Bytes::new()),
-        RowFormat::Arrow => Payload::Arrow(Bytes::new()),
+        RowFormat::Arrow => Payload::Arrow(Bytes::new().into()),
     };
     let none = RequestRows::new(none, 0);
     Request::new(Some(opening), offset, defaulted, &none).encoded_len() + LENGTHS
@@ -165,7 +165,7 @@ enum WireType {
     Bytes = 2,
 }
 
-fn put_key(buffer: &mut BytesMut, field: u32, wire_type: WireType) {
+fn put_key(buffer: &mut impl BufMut, field: u32, wire_type: WireType) {
     encode_varint(u64::from((field << 3) | wire_type as u32), buffer);
 }
 
@@ -179,14 +179,12 @@ fn put(buffer: &mut impl BufMut, request: Request) {
     buffer.put(request.head);
     match request.rows.payload {
         Payload::Protobuf(rows) => buffer.put(rows),
-        Payload::Arrow(message) => put_content(buffer, message),
+        Payload::Arrow(message) => {
+            put_key(buffer, CONTENT, WireType::Bytes);
+            encode_varint(message.len() as u64, buffer);
+            message.parts().for_each(|part| buffer.put_slice(part));
+        }
     }
-}
-
-fn put_content(buffer: &mut impl BufMut, content: Bytes) {
-    encode_varint(u64::from((CONTENT << 3) | WireType::Bytes as u32), buffer);
-    encode_varint(content.len() as u64, buffer);
-    buffer.put(content);
 }
 
 /// Requests as they are, responses as prost decodes them.
@@ -307,7 +305,7 @@ mod tests {
 
     #[test]
     fn arrow_rows_stand_in_their_own_field() {
-        let rows = RequestRows::new(Payload::Arrow(Bytes::from_static(b"batch")), 9);
+        let rows = RequestRows::new(Payload::Arrow(Bytes::from_static(b"batch").into()), 9);
         let opening = opening(RowFormat::Arrow);
         let request = Request::new(Some(&opening), None, &[], &rows);
         let read = AppendRowsRequest::decode(bytes(&request)).unwrap();

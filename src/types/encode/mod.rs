@@ -47,6 +47,7 @@ use super::TableSchema;
 use crate::error::Result;
 
 pub use file::{FileEncoder, FileFull, FileRows, FileWriter, Finished};
+pub use ipc::ArrowMessage;
 pub use plan::FieldMarks;
 pub use rows::{EncodedRows, Payload, Piece, Pieces, RowError};
 

@@ -6,7 +6,7 @@ use std::ops::Range;
 use arrow::array::RecordBatch;
 use bytes::Bytes;
 
-use super::ipc;
+use super::ipc::{ArrowMessage, Messages};
 use crate::error::Result;
 
 /// Why a row cannot be written.
@@ -81,7 +81,7 @@ pub enum Payload {
     /// all rows of the batch, nothing is copied.
     Protobuf(Bytes),
     /// `ArrowRecordBatch.serialized_record_batch`: a bare record batch message.
-    Arrow(Bytes),
+    Arrow(ArrowMessage),
 }
 
 /// Encoded rows, cut into requests.
@@ -196,9 +196,10 @@ impl EncodedRows {
     ) -> Result<()> {
         let mut position = rows.start;
         let mut step = rows.len();
+        let mut messages = Messages::of(batch)?;
         while position < rows.end {
             step = step.clamp(1, rows.end - position);
-            let message = ipc::record_batch(&batch.slice(position, step))?;
+            let message = messages.next(&batch.slice(position, step))?;
             let length = framed(message.len());
             if length <= limit {
                 pieces.sendable.push(Piece {

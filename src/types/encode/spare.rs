@@ -15,7 +15,7 @@ const SMALLEST: usize = 64 << 10;
 
 /// What is kept at most of one buffer, and of all of them.
 const LARGEST: usize = 4 << 20;
-const MOST: usize = 16 << 20;
+const MOST: usize = 24 << 20;
 
 /// A buffer of so many bytes, which may be any.
 pub(super) fn buffer(length: usize) -> Vec<u8> {
@@ -24,7 +24,8 @@ pub(super) fn buffer(length: usize) -> Vec<u8> {
     }
     let found = {
         let mut spare = SPARE.lock();
-        let fits = |buffer: &Vec<u8>| buffer.capacity() >= length;
+        // A much larger one is left to those who need it.
+        let fits = |buffer: &Vec<u8>| (length..=length * 3 / 2).contains(&buffer.capacity());
         spare.iter().rposition(fits).map(|at| spare.remove(at))
     };
     // Batches are about alike: a little more room serves the next one too.

@@ -249,3 +249,54 @@ async fn a_literal_keeps_its_value_beside_any_type() {
         }
     }
 }
+
+/// Beside other literals of the same list, and beside the widest NUMERIC.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_literal_keeps_its_value_beside_other_literals() {
+    let far = [
+        "9999-12-31T23:59:59.999999",
+        "0001-01-01T00:00:00",
+        "2024-01-01T00:00:00",
+    ];
+    let times: [(&str, &[i64]); 5] = [
+        ("x BETWEEN '2024-01-01' AND '9999-12-31'", &[2]),
+        (
+            "x BETWEEN TIMESTAMP '2024-01-01 00:00:00' AND TIMESTAMP '9999-12-31 00:00:00'",
+            &[2],
+        ),
+        ("x BETWEEN '0001-01-01' AND '2024-06-01'", &[1, 2]),
+        ("x IN ('0001-01-01', '2024-01-01')", &[1, 2]),
+        (
+            "x NOT IN ('2024-01-01', '2024-01-02', '2024-01-03', '2024-01-04', \
+             '9999-12-31 23:59:59.999999')",
+            &[1],
+        ),
+    ];
+    let numbers: [(&str, &[i64]); 7] = [
+        ("x > 1.5", &[0, 2]),
+        ("x > 1.5 AND x < 1e29", &[0, 2]),
+        ("x > 100000000000000000000000000", &[0]),
+        ("x < 100000000000000000000000000", &[1, 2]),
+        ("x IN (2.000000001, -1.5)", &[1, 2]),
+        ("x < 0.0000000001", &[1]),
+        ("x BETWEEN -1e30 AND 2.000000001", &[1, 2]),
+    ];
+    let widest = [
+        "99999999999999999999999999999.999999999",
+        "-1.5",
+        "2.000000001",
+    ];
+    for (column, values, predicates) in [
+        ("TIMESTAMP", far, times.as_slice()),
+        ("DATETIME", far, &times),
+        ("NUMERIC", widest, &numbers),
+    ] {
+        let table = Table::of(column, &values).await;
+        for (predicate, ids) in predicates {
+            assert_eq!(table.ids(predicate).await, *ids, "{column}: {predicate}");
+            // What DataFusion makes of it alone.
+            let here = format!("random() >= 0 AND coalesce({predicate}, false)");
+            assert_eq!(table.ids(&here).await, *ids, "{column}: {here}");
+        }
+    }
+}

@@ -95,7 +95,9 @@ fn arrow_marked(array: ArrayRef, field: Field, marks: &FieldMarks) -> ArrayRef {
     let Payload::Arrow(message) = &piece.payload else {
         panic!("an Arrow message")
     };
-    let stream = [encoder.writer_schema().as_ref(), message].concat();
+    let message: Vec<u8> = message.parts().flatten().copied().collect();
+    assert_eq!(message.len() % 8, 0);
+    let stream = [encoder.writer_schema().as_ref(), &message].concat();
     let mut reader = arrow::ipc::reader::StreamReader::try_new(stream.as_slice(), None).unwrap();
     let read = reader.next().unwrap().unwrap();
     Arc::clone(read.column(0))
