@@ -6,7 +6,8 @@
 //! * `bare`: a gRPC client that sends protobuf rows in requests encoded before;
 //! * an INSERT of this library by each write method;
 //! * `rust sdk`: Google's `google-cloud-bigquery`, its Arrow writer (built from
-//!   `benches/peers`);
+//!   `benches/peers`), which is given decimals as NUMERIC has them, because it takes no
+//!   others;
 //! * `python`: Google's `google-cloud-bigquery-storage`, protobuf rows as its
 //!   documentation shows them, and record batches of pyarrow.
 //!

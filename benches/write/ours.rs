@@ -23,19 +23,15 @@ struct How {
 
 /// Names of ways to write, as [`run`] takes them.
 pub(crate) const AT_LEAST_ONCE: &str = "at_least_once";
-pub(crate) const METHODS: [&str; 5] = [
-    AT_LEAST_ONCE,
-    "at_least_once, arrow",
-    "exactly_once",
-    "atomic",
-    "file_loads",
-];
+pub(crate) const ARROW: &str = "at_least_once, arrow";
+pub(crate) const METHODS: [&str; 5] =
+    [AT_LEAST_ONCE, ARROW, "exactly_once", "atomic", "file_loads"];
 pub(crate) const ROUTED: &str = "routed";
 
 fn how(name: &str) -> Outcome<How> {
     let (method, format) = match name {
         "at_least_once" | ROUTED => ("storage_api_at_least_once", None),
-        "at_least_once, arrow" => ("storage_api_at_least_once", Some("arrow")),
+        ARROW => ("storage_api_at_least_once", Some("arrow")),
         "exactly_once" => ("storage_api_exactly_once", None),
         "atomic" => ("storage_api_atomic", None),
         "file_loads" => ("file_loads", None),

@@ -6,7 +6,7 @@ use std::io::{self, Write};
 use serde_json::Value;
 use tokio::process::Command;
 
-use crate::ours::{AT_LEAST_ONCE, METHODS, ROUTED};
+use crate::ours::{ARROW, AT_LEAST_ONCE, METHODS, ROUTED};
 use crate::peers::{self, Peers};
 use crate::process::{self, Said, Server, role};
 use crate::target::Target;
@@ -256,7 +256,7 @@ fn print(out: &mut impl Write, turns: &[Turn]) -> io::Result<()> {
             .find(|turn| turn.name == name)
             .map_or(f64::NAN, |turn| per_second(&turn.said))
     };
-    let (bare, ours) = (speed("bare"), speed(AT_LEAST_ONCE));
+    let (bare, ours, arrow) = (speed("bare"), speed(AT_LEAST_ONCE), speed(ARROW));
     let row_bytes = turns
         .iter()
         .find(|turn| turn.name == "bare")
@@ -282,8 +282,9 @@ fn print(out: &mut impl Write, turns: &[Turn]) -> io::Result<()> {
         } else {
             writeln!(
                 out,
-                "   {AT_LEAST_ONCE} is {:.2} times as fast",
-                ours / rate
+                "   {AT_LEAST_ONCE} is {:.2} times as fast, with Arrow {:.2}",
+                ours / rate,
+                arrow / rate
             )?;
         }
     }

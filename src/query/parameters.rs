@@ -257,7 +257,10 @@ fn whole(value: &ScalarValue, to: &DataType) -> Result<ScalarValue> {
     }
     Err(Error::new(
         ErrorKind::InvalidArgument,
-        format!("{value} is finer than a microsecond, which is as fine as parameters are"),
+        format!(
+            "{value} is finer than a microsecond, which is as fine as parameters are; round it \
+             first, for example with date_trunc('microsecond', …)"
+        ),
     ))
 }
 

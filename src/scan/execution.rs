@@ -297,9 +297,9 @@ async fn create(
     request: ReadSessionRequest,
     metrics: &ScanMetrics,
 ) -> Result<Created> {
-    metrics.sessions.add(1);
     let refused = match source.client.create_read_session(&request).await {
         Ok(session) => {
+            metrics.sessions.add(1);
             return Ok(Created {
                 session,
                 restriction: request.row_restriction.unwrap_or_default(),
@@ -310,17 +310,21 @@ async fn create(
     if refused.kind() != ErrorKind::InvalidArgument {
         return Err(refused);
     }
-    let refused = match spec.restriction.has_user() {
-        true => Error::new(
-            refused.kind(),
-            format!(
-                "{} (the option scan.row_restriction is part of the request)",
-                refused.message()
-            ),
-        )
-        .with_source(refused)
-        .with_context(format!("reading table {}", source.table)),
-        false => refused,
+    let about_time = refused.message().to_lowercase().contains("time");
+    let said = match () {
+        () if about_time && source.options.snapshot_time.is_some() => {
+            Some("the time is that of option scan.snapshot_time, or of FOR SYSTEM_TIME AS OF")
+        }
+        () if spec.restriction.has_user() => {
+            Some("the option scan.row_restriction is part of the request")
+        }
+        () => None,
+    };
+    let refused = match said {
+        Some(said) => Error::new(refused.kind(), format!("{} ({said})", refused.message()))
+            .with_source(refused)
+            .with_context(format!("reading table {}", source.table)),
+        None => refused,
     };
     let Some(without) = spec.restriction.text_without_generated() else {
         return Err(refused);

@@ -200,6 +200,14 @@ async fn tables_as_of_a_time() {
             "not an instant",
         ),
         (
+            "SELECT * FROM bq.d.t FOR SYSTEM_TIME AS OF '1999-01-01'",
+            "option scan.snapshot_time, or of FOR SYSTEM_TIME AS OF",
+        ),
+        (
+            "SELECT * FROM bigquery_scan('demo.d.t', snapshot_time => '2099-01-01T00:00:00Z')",
+            "option scan.snapshot_time",
+        ),
+        (
             "SELECT * FROM bq.d.t FOR SYSTEM_TIME AS OF 5",
             "not an instant",
         ),
