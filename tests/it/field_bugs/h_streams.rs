@@ -108,8 +108,6 @@ async fn h04_every_stream_is_read() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn h05_a_lost_stream_is_never_a_success() {
-    let server = server(200_000).await;
-    let context = server.session(4);
     for action in [
         status("PERMISSION_DENIED", "on purpose"),
         status("ABORTED", "on purpose"),
@@ -121,13 +119,18 @@ async fn h05_a_lost_stream_is_never_a_success() {
         Action::Corrupt { message: 0 },
         Action::ExpireSession,
     ] {
-        // The third of many streams.
+        // The third of many streams; a call of a query before would count too.
+        let server = server(200_000).await;
+        let context = server.session(4);
         let rule = server.fault(Rule::once("ReadRows", action.clone()).after(2));
-        let failure = error(&context, "SELECT count(text) FROM bq.d.t").await;
+        let read = context.sql("SELECT count(text) FROM bq.d.t").await;
+        let Err(failure) = read.unwrap().collect().await else {
+            panic!("read in spite of {action:?}");
+        };
         assert!(failure.to_string().contains("demo.d.t"), "{failure}");
         assert_eq!(server.acted(rule), 1, "{action:?}");
+        check_all(&context).await;
     }
-    check_all(&context).await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
