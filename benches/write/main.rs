@@ -6,10 +6,11 @@
 //! * `bare`: a gRPC client that sends protobuf rows in requests encoded before;
 //! * an INSERT of this library by each write method;
 //! * `rust sdk`: Google's `google-cloud-bigquery`, its Arrow writer (built from
-//!   `benches/peers`), which is given decimals as NUMERIC has them, because it takes no
-//!   others;
+//!   `benches/peers`);
 //! * `python`: Google's `google-cloud-bigquery-storage`, protobuf rows as its
 //!   documentation shows them, and record batches of pyarrow.
+//!
+//! The two that take record batches have to cast decimals to NUMERIC's themselves.
 //!
 //! Megabytes are those of the protobuf rows, whatever is sent. After every turn the
 //! rows of the table are counted.

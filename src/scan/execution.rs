@@ -310,15 +310,15 @@ async fn create(
     if refused.kind() != ErrorKind::InvalidArgument {
         return Err(refused);
     }
-    let about_time = refused.message().to_lowercase().contains("time");
-    let said = match () {
-        () if about_time && source.options.snapshot_time.is_some() => {
-            Some("the time is that of option scan.snapshot_time, or of FOR SYSTEM_TIME AS OF")
-        }
-        () if spec.restriction.has_user() => {
-            Some("the option scan.row_restriction is part of the request")
-        }
-        () => None,
+    // The service's own words for times that it cannot read at.
+    let message = refused.message();
+    let about_time = message.contains("snapshot time") || message.contains("time travel");
+    let said = if about_time && source.options.snapshot_time.is_some() {
+        Some("the time is that of option scan.snapshot_time, or of FOR SYSTEM_TIME AS OF")
+    } else if spec.restriction.has_user() {
+        Some("the option scan.row_restriction is part of the request")
+    } else {
+        None
     };
     let refused = match said {
         Some(said) => Error::new(refused.kind(), format!("{} ({said})", refused.message()))

@@ -73,7 +73,7 @@ fn fit(expression: Expr, schema: &DFSchema) -> Transformed<Expr> {
         Expr::BinaryExpr(mut comparison) if compares(comparison.op) => {
             let fitted_beside = |value: &Expr, other: &Expr| {
                 let wanted = is_literal(value).then(|| roomy(other, schema));
-                wanted.flatten()?.for_all([value]).fitted(value)
+                wanted.flatten()?.for_all([value])?.fitted(value)
             };
             let left = fitted_beside(&comparison.left, &comparison.right);
             let right = fitted_beside(&comparison.right, &comparison.left);
@@ -82,11 +82,12 @@ fn fit(expression: Expr, schema: &DFSchema) -> Transformed<Expr> {
             Transformed::new_transformed(Expr::BinaryExpr(comparison), changed)
         }
         Expr::Between(mut between) => {
-            let Some(wanted) = roomy(&between.expr, schema) else {
+            // Both come to one type with what is between them.
+            let bounds = [between.low.as_ref(), &between.high];
+            let wanted = roomy(&between.expr, schema).and_then(|wanted| wanted.for_all(bounds));
+            let Some(wanted) = wanted else {
                 return Transformed::no(Expr::Between(between));
             };
-            // Both come to one type with what is between them.
-            let wanted = wanted.for_all([between.low.as_ref(), &between.high]);
             let low = wanted.fitted(&between.low);
             let high = wanted.fitted(&between.high);
             let changed = replace(&mut between.low, low) | replace(&mut between.high, high);
@@ -94,10 +95,10 @@ fn fit(expression: Expr, schema: &DFSchema) -> Transformed<Expr> {
         }
         Expr::InList(mut list) => {
             // Once, however long the list is.
-            let Some(wanted) = roomy(&list.expr, schema) else {
+            let wanted = roomy(&list.expr, schema);
+            let Some(wanted) = wanted.and_then(|wanted| wanted.for_all(&list.list)) else {
                 return Transformed::no(Expr::InList(list));
             };
-            let wanted = wanted.for_all(&list.list);
             let mut changed = false;
             for value in &mut list.list {
                 let fitted = wanted.fitted(value);
@@ -161,46 +162,21 @@ enum Roomy {
     Numeric(u8, i8),
 }
 
-/// How literals are fitted that are compared with the same value.
-enum Fit {
-    /// As they stand.
-    Not,
-    To(Roomy),
-}
-
 impl Roomy {
-    /// How these literals are fitted.
-    fn for_all<'a>(self, values: impl IntoIterator<Item = &'a Expr>) -> Fit {
+    /// This type, unless these literals may stay as they are.
+    fn for_all<'a>(self, values: impl IntoIterator<Item = &'a Expr>) -> Option<Self> {
         match &self {
             // What nanoseconds hold may stay in them, but not beside what they do not.
             Roomy::Microseconds(zone) if values.into_iter().all(|v| fits_nanoseconds(v, zone)) => {
-                Fit::Not
+                None
             }
-            _ => Fit::To(self),
+            _ => Some(self),
         }
     }
-}
 
-/// Whether DataFusion may make nanoseconds of a literal.
-fn fits_nanoseconds(value: &Expr, zone: &Option<Arc<str>>) -> bool {
-    let Some((text, said)) = time_text(value) else {
-        return true;
-    };
-    let zone = match said {
-        Some(DataType::Timestamp(_, zone)) => zone,
-        _ => zone,
-    };
-    let in_nanoseconds = DataType::Timestamp(TimeUnit::Nanosecond, zone.clone());
-    ScalarValue::from(text).cast_to(&in_nanoseconds).is_ok()
-}
-
-impl Fit {
     /// `value` as it is to be compared, if that is not as it stands.
     fn fitted(&self, value: &Expr) -> Option<Expr> {
-        let Fit::To(wanted) = self else {
-            return None;
-        };
-        match wanted {
+        match self {
             Roomy::Microseconds(zone) => {
                 let (text, said) = time_text(value)?;
                 let zone = match said {
@@ -231,6 +207,19 @@ impl Fit {
             }
         }
     }
+}
+
+/// Whether DataFusion may make nanoseconds of a literal.
+fn fits_nanoseconds(value: &Expr, zone: &Option<Arc<str>>) -> bool {
+    let Some((text, said)) = time_text(value) else {
+        return true;
+    };
+    let zone = match said {
+        Some(DataType::Timestamp(_, zone)) => zone,
+        _ => zone,
+    };
+    let in_nanoseconds = DataType::Timestamp(TimeUnit::Nanosecond, zone.clone());
+    ScalarValue::from(text).cast_to(&in_nanoseconds).is_ok()
 }
 
 /// A number as a decimal with the digits of BIGNUMERIC, if they keep it.

@@ -40,21 +40,19 @@ const PSEUDO_COLUMNS: [&str; 3] = ["_PARTITIONTIME", "_PARTITIONDATE", "_TABLE_S
 /// `message` and what to do about it, if that is known.
 pub(crate) fn with_hint(message: String) -> String {
     let lower = message.to_lowercase();
-    for column in PSEUDO_COLUMNS {
-        let name = column.to_lowercase();
-        let quoted = format!("\"{name}\"");
-        let Some(missing) = lower.find("no column ") else {
-            break;
-        };
-        let missing = &lower[missing + "no column ".len()..];
-        if missing.starts_with(&name) && missing.contains(&quoted) {
-            return format!("{message}: write \"{column}\", in quotes");
-        }
-        if missing.starts_with(&name) || missing.starts_with(&quoted) {
-            return format!(
-                "{message}: set option 'scan.partition_columns' to true and write \"{column}\", in \
-                 quotes"
-            );
+    if let Some((_, missing)) = lower.split_once("no column ") {
+        for column in PSEUDO_COLUMNS {
+            let name = column.to_lowercase();
+            let quoted = format!("\"{name}\"");
+            if missing.starts_with(&name) && missing.contains(&quoted) {
+                return format!("{message}: write \"{column}\", in quotes");
+            }
+            if missing.starts_with(&name) || missing.starts_with(&quoted) {
+                return format!(
+                    "{message}: set option 'scan.partition_columns' to true and write \"{column}\", \
+                     in quotes"
+                );
+            }
         }
     }
     let matching = |(parts, _): &&(&[&str], &str)| parts.iter().all(|part| lower.contains(part));

@@ -7,8 +7,6 @@ use std::ops::Range;
 use arrow::array::RecordBatch;
 use arrow_avro::reader::ReaderBuilder;
 use serde_json::Value;
-use zstd::bulk::Decompressor;
-use zstd::zstd_safe::get_frame_content_size;
 
 use super::avro_schema::{Rules, without_logical_types};
 use super::convert::{FileField, FileKind};
@@ -136,43 +134,28 @@ fn read_block(open: &Open, block: &Block) -> Result<RecordBatch> {
 }
 
 thread_local! {
-    /// What decompression works with, and what comes of it: as much memory as a block takes.
-    static ZSTD: RefCell<Option<(Decompressor<'static>, Vec<u8>)>> = const { RefCell::new(None) };
+    /// What the last block held: as much memory as the next one takes.
+    static CONTENT: RefCell<Vec<u8>> = const { RefCell::new(Vec::new()) };
 }
 
-/// Gives `then` what a block holds. The reader of Avro files would ask the system for new
-/// memory for every block, again and again as the block grows.
+/// Gives `then` what a block holds, of one frame or several. The reader of Avro files would
+/// ask the system for new memory for every block, again and again as the block grows.
 fn decompress<R>(block: &[u8], then: impl FnOnce(&[u8]) -> R) -> Result<R> {
-    ZSTD.with_borrow_mut(|zstd| {
-        let (mut decompressor, mut content) = match zstd.take() {
-            Some(zstd) => zstd,
-            None => (Decompressor::new().map_err(failed)?, Vec::new()),
-        };
+    CONTENT.with_borrow_mut(|content| {
         content.clear();
-        match get_frame_content_size(block) {
-            Ok(Some(size)) if size <= MAX_BLOCK_BYTES => {
-                // Below the limit it is an address.
-                content.reserve(usize::try_from(size).unwrap_or(0));
-                let done = decompressor.decompress_to_buffer(block, &mut content);
-                done.map_err(failed)?;
-            }
-            Ok(Some(_)) => return Err(failed("a block is too large")),
-            // Not said, or several frames.
-            Ok(None) | Err(_) => {
-                let mut reader = zstd::Decoder::with_buffer(block)
-                    .map_err(failed)?
-                    .take(MAX_BLOCK_BYTES + 1);
-                let size = reader.read_to_end(&mut content).map_err(failed)?;
-                if size as u64 > MAX_BLOCK_BYTES {
-                    return Err(failed("a block is too large"));
-                }
-            }
+        let mut reader = zstd::Decoder::with_buffer(block)
+            .map_err(failed)?
+            .take(MAX_BLOCK_BYTES + 1);
+        let size = reader.read_to_end(content).map_err(failed)?;
+        let done = if size as u64 > MAX_BLOCK_BYTES {
+            Err(failed("a block is too large"))
+        } else {
+            Ok(then(content))
+        };
+        if content.capacity() > MOST_KEPT {
+            *content = Vec::new();
         }
-        let done = then(&content);
-        if content.capacity() <= MOST_KEPT {
-            *zstd = Some((decompressor, content));
-        }
-        Ok(done)
+        done
     })
 }
 

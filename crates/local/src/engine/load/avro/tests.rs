@@ -225,3 +225,14 @@ fn a_block_ends_with_its_last_row() {
         assert!(error.message.contains(want), "{error:?}");
     }
 }
+
+#[test]
+fn a_block_may_be_several_frames_and_a_damaged_one_is_told() {
+    let frame = |text: &[u8]| zstd::bulk::compress(text, 1).unwrap();
+    let both = [frame(b"one"), frame(b"two")].concat();
+    assert_eq!(super::decompress(&both, <[u8]>::to_vec).unwrap(), b"onetwo");
+    let cut = &both[..both.len() - 1];
+    let error = super::decompress(cut, <[u8]>::to_vec).unwrap_err();
+    assert!(error.message.contains("Apache Avro library"), "{error:?}");
+    assert_eq!(super::decompress(&frame(b""), <[u8]>::to_vec).unwrap(), b"");
+}
