@@ -14,11 +14,11 @@ use api::{
 };
 
 use crate::Outcome;
-use crate::shape::{PASSES, Pass, Reading, STREAMS, say};
+use crate::shape::{Pass, Reading, STREAMS, say};
 
 pub(crate) async fn run(reading: &Reading) -> Outcome<()> {
     let mut passes = Vec::new();
-    for _ in 0..PASSES {
+    for _ in 0..reading.passes {
         passes.push(pass(reading).await?);
     }
     say(&passes);

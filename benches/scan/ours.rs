@@ -9,12 +9,12 @@ use datafusion_bigquery::{RawOptions, with_bigquery};
 use futures::TryStreamExt;
 
 use crate::Outcome;
-use crate::shape::{PASSES, Pass, Reading, STREAMS, say};
+use crate::shape::{Pass, Reading, STREAMS, say};
 
 pub(crate) async fn run(reading: &Reading) -> Outcome<()> {
     let context = session(reading)?;
     let mut passes = Vec::new();
-    for _ in 0..PASSES {
+    for _ in 0..reading.passes {
         passes.push(pass(&context, reading).await?);
     }
     say(&passes);

@@ -107,6 +107,7 @@ fn reading(server: &Server, table: &str, shape: &Shape, scale: f64) -> Reading {
         table: format!("local.tpch.{table}"),
         columns: shape.columns.iter().map(|&c| c.to_owned()).collect(),
         predicate: shape.predicate(scale).unwrap_or_default(),
+        passes: shape.passes(),
     }
 }
 

@@ -8,40 +8,72 @@ use crate::Outcome;
 pub(crate) const STREAMS: i32 = 2;
 
 /// Passes over the table in one reader's process; the fastest counts.
-pub(crate) const PASSES: usize = 3;
+const PASSES: usize = 3;
+
+/// The same of a small share of the rows, where a pass takes milliseconds: a process comes to
+/// its own speed only when it has asked for and given back memory a few times.
+const SHORT_PASSES: usize = 30;
 
 /// A selection of lineitem's columns and rows.
 pub(crate) struct Shape {
     pub(crate) name: &'static str,
     pub(crate) columns: &'static [&'static str],
-    /// Keeps the rows with `l_partkey` up to this share of all parts.
-    pub(crate) one_part_in: Option<u32>,
+    rows: Rows,
 }
 
-pub(crate) const SHAPES: [Shape; 3] = [
+enum Rows {
+    All,
+    /// One in a hundred orders, all of which follow each other: lineitem lies in the order
+    /// of their keys.
+    Adjacent,
+    /// The rows of one in a hundred parts, which lie all over the table.
+    Scattered,
+}
+
+pub(crate) const SHAPES: [Shape; 4] = [
     Shape {
         name: "whole",
         columns: &[],
-        one_part_in: None,
+        rows: Rows::All,
     },
     Shape {
         name: "3 of 16 columns",
         columns: &["l_orderkey", "l_extendedprice", "l_shipdate"],
-        one_part_in: None,
+        rows: Rows::All,
     },
     Shape {
         name: "1 % of the rows",
         columns: &[],
-        one_part_in: Some(100),
+        rows: Rows::Adjacent,
+    },
+    Shape {
+        name: "1 %, scattered",
+        columns: &[],
+        rows: Rows::Scattered,
     },
 ];
 
 impl Shape {
+    pub(crate) fn passes(&self) -> usize {
+        match self.rows {
+            Rows::All => PASSES,
+            Rows::Adjacent | Rows::Scattered => SHORT_PASSES,
+        }
+    }
+
     /// The rows as a predicate that SQL and a row restriction both understand.
     pub(crate) fn predicate(&self, scale: f64) -> Option<String> {
-        let parts = 200_000.0 * scale;
-        self.one_part_in
-            .map(|share| format!("l_partkey <= {}", (parts / f64::from(share)) as u64))
+        // Keys of orders go up to 6,000,000, those of parts to 200,000, at scale 1.
+        let scaled = |key: f64| (key * scale) as u64;
+        match self.rows {
+            Rows::All => None,
+            Rows::Adjacent => Some(format!(
+                "l_orderkey BETWEEN {} AND {}",
+                scaled(2_970_000.0) + 1,
+                scaled(3_030_000.0)
+            )),
+            Rows::Scattered => Some(format!("l_partkey <= {}", scaled(2_000.0))),
+        }
     }
 }
 
@@ -53,6 +85,7 @@ pub(crate) struct Reading {
     pub(crate) table: String,
     pub(crate) columns: Vec<String>,
     pub(crate) predicate: String,
+    pub(crate) passes: usize,
 }
 
 impl Reading {
@@ -64,12 +97,12 @@ impl Reading {
             self.columns.join(","),
             self.predicate.clone(),
             STREAMS.to_string(),
-            PASSES.to_string(),
+            self.passes.to_string(),
         ]
     }
 
     pub(crate) fn from_arguments(arguments: &[String]) -> Outcome<Self> {
-        let [rest, grpc, table, columns, predicate, ..] = arguments else {
+        let [rest, grpc, table, columns, predicate, _, passes] = arguments else {
             return Err(format!("a reading is not {arguments:?}").into());
         };
         Ok(Self {
@@ -82,6 +115,7 @@ impl Reading {
                 .map(str::to_owned)
                 .collect(),
             predicate: predicate.clone(),
+            passes: passes.parse()?,
         })
     }
 

@@ -434,7 +434,12 @@ impl SinkWriter {
     /// can cure.
     pub async fn write(&mut self, batch: RecordBatch) -> Result<()> {
         let outcome = self.working()?.write(batch).await;
-        self.over_after(outcome)
+        self.over_after(outcome)?;
+        // To encode is to keep the thread, and where a plan's rows are always ready nothing
+        // else gives it away: what is under way would stand still, and in the end the writer
+        // that waits for it.
+        tokio::task::yield_now().await;
+        Ok(())
     }
 
     /// Sends what is held back, and returns when the service has every row that was

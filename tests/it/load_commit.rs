@@ -40,6 +40,7 @@ pub(crate) async fn sink(
         ("sink.file_loads.load_job_poll.max_backoff", "5 ms"),
         ("sink.file_loads.max_staging_file_bytes", "1 KiB"),
     ];
+    said.retain(|(name, _)| more.iter().all(|(other, _)| name != other));
     said.extend(more);
     let said = RawOptions::from_pairs(said).unwrap();
     let options = Options::resolve_over(&said, &server.options()).unwrap();

@@ -23,6 +23,7 @@ mod layers;
 mod load_commit;
 mod load_faults;
 mod load_insert;
+mod load_progress;
 mod overwrite;
 mod periodic;
 mod queries;

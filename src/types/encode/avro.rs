@@ -232,12 +232,16 @@ impl<'a> Field<'a> {
         out: &mut [u8],
         put: impl Fn(usize, &mut [u8]) -> usize,
     ) {
-        let branch = usize::from(self.nullable);
         match (holders, self.nulls) {
+            (None, None) if self.nullable => {
+                for (at, place) in group.zip(places) {
+                    out[*place] = PRESENT;
+                    *place += 1;
+                    *place += put(at, &mut out[*place..]);
+                }
+            }
             (None, None) => {
                 for (at, place) in group.zip(places) {
-                    out[*place..*place + branch].fill(PRESENT);
-                    *place += branch;
                     *place += put(at, &mut out[*place..]);
                 }
             }
@@ -247,9 +251,10 @@ impl<'a> Field<'a> {
                         continue;
                     }
                     let present = nulls.is_none_or(|nulls| nulls.is_valid(at));
-                    let mark = if present { PRESENT } else { ABSENT };
-                    out[*place..*place + branch].fill(mark);
-                    *place += branch;
+                    if self.nullable {
+                        out[*place] = if present { PRESENT } else { ABSENT };
+                        *place += 1;
+                    }
                     if present {
                         *place += put(at, &mut out[*place..]);
                     }
@@ -446,8 +451,38 @@ bytes_leaf! {
     BinaryArray, value => value;
     LargeBinaryArray, value => value;
     BinaryViewArray, value => value;
-    Decimal128Array, value => shortest(&value.to_be_bytes());
     Decimal256Array, value => shortest(&value.to_be_bytes());
+}
+
+impl Leaf for Decimal128Array {
+    #[inline]
+    fn len(&self, at: usize) -> usize {
+        1 + two_complement_bytes(self.value(at))
+    }
+
+    #[inline]
+    fn put(&self, at: usize, out: &mut [u8]) -> usize {
+        let value = self.value(at);
+        let length = two_complement_bytes(value);
+        // A length of at most 16 is one byte.
+        let head = put_long(long(length), out);
+        // Most numbers have eight bytes at most.
+        if length <= 8 {
+            let bytes = (value as i64).to_be_bytes();
+            out[head..head + length].copy_from_slice(&bytes[8 - length..]);
+        } else {
+            out[head..head + length].copy_from_slice(&value.to_be_bytes()[16 - length..]);
+        }
+        head + length
+    }
+}
+
+/// How many bytes it takes to write a number in two's complement.
+#[inline]
+fn two_complement_bytes(value: i128) -> usize {
+    // The bits that differ from the sign, and one for the sign.
+    let bits = 129 - (value ^ (value >> 127)).leading_zeros();
+    bits.div_ceil(8) as usize
 }
 
 /// The fewest bytes that are the same number in two's complement.
@@ -546,6 +581,27 @@ mod tests {
             (256, &[1, 0]),
         ] {
             assert_eq!(shortest(&value.to_be_bytes()), bytes, "{value}");
+            let mut out = [9; 17];
+            let narrow = Decimal128Array::from(vec![value]);
+            assert_eq!(Leaf::len(&narrow, 0), 1 + bytes.len(), "{value}");
+            assert_eq!(narrow.put(0, &mut out), 1 + bytes.len(), "{value}");
+            assert_eq!(out[0], 2 * bytes.len() as u8, "{value}");
+            assert_eq!(&out[1..=bytes.len()], bytes, "{value}");
+        }
+        for bit in 0..127 {
+            for value in [
+                1_i128 << bit,
+                -(1_i128 << bit),
+                (1_i128 << bit) - 1,
+                -(1_i128 << bit) - 1,
+            ] {
+                let (bytes, mut out) = (value.to_be_bytes(), [9; 17]);
+                let length = Decimal128Array::from(vec![value]).put(0, &mut out);
+                assert_eq!(&out[1..length], shortest(&bytes), "{value}");
+            }
+        }
+        for value in [i128::MIN, i128::MAX] {
+            assert_eq!(two_complement_bytes(value), 16);
         }
         assert_eq!(shortest(&i128::MIN.to_be_bytes()).len(), 16);
     }

@@ -3,14 +3,11 @@
 use std::collections::BTreeMap;
 
 use bytes::Bytes;
-use crc::{CRC_32_ISCSI, Crc, Table};
 use md5::{Digest, Md5};
 use serde::{Deserialize, Serialize};
 
 use super::content::Content;
 use super::error::{GcsError, Kind, Result};
-
-static CRC32C: Crc<u32, Table<16>> = Crc::<u32, Table<16>>::new(&CRC_32_ISCSI);
 
 /// A bucket.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -97,7 +94,7 @@ pub(crate) struct Digests {
 impl Digests {
     pub(crate) fn of(data: &Bytes) -> Self {
         Self {
-            crc32c: CRC32C.checksum(data),
+            crc32c: crc32c::crc32c(data),
             md5: Md5::digest(data).into(),
         }
     }

@@ -24,6 +24,7 @@ mod snapshot;
 mod state;
 mod table;
 mod write_stream;
+mod zones;
 
 pub use capture::{Changes, Sequence};
 pub use commit::{Store, StoreOptions};
@@ -44,6 +45,7 @@ pub use table::{
     ClusteringSpec, RangePartitioning, Table, TableKind, TableMeta, TimePartitioning, View,
 };
 pub use write_stream::{StreamKind, StreamMeta, WriteStream};
+pub use zones::{Zone, ordinal};
 
 #[cfg(test)]
 mod tests;

@@ -6,12 +6,14 @@ use std::sync::Arc;
 use arrow::array::{BooleanArray, RecordBatch};
 use arrow::buffer::BooleanBuffer;
 use arrow::compute::filter_record_batch;
+use arrow::datatypes::DataType;
 use arrow::ipc::reader::StreamReader;
 use arrow::ipc::writer::StreamWriter;
 use bytes::Bytes;
 use parking_lot::RwLock;
 
 use super::disk::{FileReader, FileSlice, blocking};
+use super::zones::{Zone, Zones};
 use crate::error::{Result, ServiceError};
 use crate::schema::column_bytes;
 
@@ -30,6 +32,8 @@ pub struct Segment {
     kept: Option<BooleanBuffer>,
     /// Holds at least as many rows as are meant or passed over, which are the first.
     content: Arc<RwLock<Content>>,
+    /// Of the batches in memory, while they are there.
+    zones: Arc<Zones>,
 }
 
 /// Where rows are.
@@ -56,6 +60,7 @@ impl Segment {
             partition,
             kept: None,
             content: Arc::new(RwLock::new(Content::Batches(batches))),
+            zones: Arc::default(),
         }
     }
 
@@ -76,6 +81,7 @@ impl Segment {
             partition,
             kept: None,
             content: Arc::new(RwLock::new(content)),
+            zones: Arc::default(),
         }
     }
 
@@ -97,6 +103,7 @@ impl Segment {
             kept: self.kept.clone(),
             // Of its own, because each segment of the state is moved for itself.
             content: Arc::new(RwLock::new(self.content())),
+            zones: Arc::clone(&self.zones),
         }
     }
 
@@ -129,6 +136,7 @@ impl Segment {
             partition: self.partition,
             kept,
             content: Arc::clone(&self.content),
+            zones: Arc::clone(&self.zones),
         }
     }
 
@@ -232,6 +240,17 @@ impl Segment {
         Ok(reader)
     }
 
+    /// What is known of the column called `name` in each batch that [`Self::reader`]
+    /// answers, of values compared as `data_type`; nothing of rows that are not in memory.
+    pub fn zones(&self, name: &str, data_type: &DataType) -> Option<Arc<[Zone]>> {
+        match &*self.content.read() {
+            Content::Batches(batches) if !self.is_picked() => {
+                Some(self.zones.of(batches, name, data_type))
+            }
+            Content::Batches(_) | Content::Encoded(_) | Content::File(_) => None,
+        }
+    }
+
     /// Rows that have to be read to see those that are meant.
     fn stored_rows(&self) -> usize {
         self.kept.as_ref().map_or(self.rows, BooleanBuffer::len)
@@ -307,6 +326,18 @@ impl SegmentReader {
         let fields = schema.fields().iter().enumerate();
         let wanted = fields.filter(|(_, field)| wanted(field.name()));
         Some(wanted.map(|(position, _)| position).collect())
+    }
+
+    /// Passes over the next batch and answers its rows, if it is in memory.
+    pub fn pass_over(&mut self) -> Option<usize> {
+        let Source::Batches(batches) = &mut self.source else {
+            return None;
+        };
+        let next = batches.as_slice().first().filter(|_| self.kept.is_none())?;
+        let rows = next.num_rows().min(self.left);
+        self.left -= rows;
+        batches.next();
+        Some(rows)
     }
 
     /// Bytes of rows read from a file so far, of a reader of some columns.

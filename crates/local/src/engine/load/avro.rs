@@ -1,13 +1,16 @@
 //! Avro object container files.
 
+mod flat;
+
 use std::cell::RefCell;
-use std::io::{Cursor, Read};
+use std::io::{BufRead, Read};
 use std::ops::Range;
 
 use arrow::array::RecordBatch;
 use arrow_avro::reader::ReaderBuilder;
 use serde_json::Value;
 
+use self::flat::Flat;
 use super::avro_schema::{Rules, without_logical_types};
 use super::convert::{FileField, FileKind};
 use super::decode::decoding;
@@ -47,12 +50,20 @@ pub(super) fn read(
         .map(|(_, open)| open.fields.as_slice())
         .unwrap_or_default();
     let schema = target_schema(newest, columns);
+    let opened: Vec<(Open, Option<Flat>)> = opened
+        .into_iter()
+        .map(|(_, open)| {
+            let flat = Flat::of(&open.plain, &open.fields, &schema);
+            (open, flat)
+        })
+        .collect();
     let mut parts = Vec::new();
-    for (_, open) in &opened {
-        parts.extend(blocks(open)?.into_iter().map(|block| (open, block)));
+    for (open, flat) in &opened {
+        let blocks = blocks(open)?.into_iter();
+        parts.extend(blocks.map(|block| (open, flat.as_ref(), block)));
     }
-    let batches = in_parallel(parts, |(open, block)| {
-        let batch = read_block(open, &block)?;
+    let batches = in_parallel(parts, |(open, flat, block)| {
+        let batch = read_block(open, flat, &block)?;
         columns_of(&batch, &open.fields, &schema, FileKind::Avro)
     })?;
     Ok(Loaded {
@@ -104,44 +115,65 @@ fn blocks(open: &Open) -> Result<Vec<Block>> {
     Ok(blocks)
 }
 
-/// The rows of one block. The reader is asked for exactly as many as there are: it
-/// would look for ever for the next row in bytes that follow the last one.
-fn read_block(open: &Open, block: &Block) -> Result<RecordBatch> {
-    let builder = ReaderBuilder::new().with_batch_size(block.rows);
-    let header = Cursor::new(open.header.as_slice());
-    let batch = if open.zstd {
-        decompress(&open.body[block.content.clone()], |content| {
-            let mut front = Vec::new();
-            long(&mut front, block.rows);
-            long(&mut front, content.len());
-            let sync = &open.header[open.header.len() - SYNC..];
-            let input = header.chain(Cursor::new(front)).chain(content).chain(sync);
-            decoding(|| builder.build(input)?.next().transpose())
-        })?
-    } else {
-        let input = header.chain(&open.body[block.range.clone()]);
-        decoding(|| builder.build(input)?.next().transpose())
-    };
-    batch?
+/// The rows of one block.
+fn read_block(open: &Open, flat: Option<&Flat>, block: &Block) -> Result<RecordBatch> {
+    let content = &open.body[block.content.clone()];
+    match open.codec {
+        Codec::Null => decode(open, flat, block.rows, content, &mut Vec::new()),
+        Codec::Zstd => decompress(content, |content, texts| {
+            decode(open, flat, block.rows, content, texts)
+        })?,
+        Codec::Other => with_library(block.rows, &open.header, &open.body[block.range.clone()]),
+    }
+}
+
+/// Decodes what a block holds, which is not compressed any more.
+fn decode(
+    open: &Open,
+    flat: Option<&Flat>,
+    rows: usize,
+    content: &[u8],
+    texts: &mut Vec<Vec<u8>>,
+) -> Result<RecordBatch> {
+    if let Some(batch) = flat.and_then(|flat| flat.decode(content, rows, texts)) {
+        return Ok(batch);
+    }
+    let mut front = open.header.clone();
+    long(&mut front, rows);
+    long(&mut front, content.len());
+    let sync = &open.header[open.header.len() - SYNC..];
+    with_library(rows, &front, content.chain(sync))
+}
+
+/// The rows of one block by the Avro library, which is given `front` and then `rest`. It is
+/// asked for exactly as many as there are: it would look for ever for the next row in bytes
+/// that follow the last one.
+fn with_library(rows: usize, front: &[u8], rest: impl BufRead) -> Result<RecordBatch> {
+    let builder = ReaderBuilder::new().with_batch_size(rows);
+    let batch = decoding(|| builder.build(front.chain(rest))?.next().transpose())?;
+    batch
         .map_err(failed)?
-        .filter(|batch| batch.num_rows() == block.rows)
-        .ok_or_else(|| {
-            failed(format_args!(
-                "a block lacks some of its {} rows",
-                block.rows
-            ))
-        })
+        .filter(|batch| batch.num_rows() == rows)
+        .ok_or_else(|| failed(format_args!("a block lacks some of its {rows} rows")))
+}
+
+/// Memory that the next block uses again.
+#[derive(Default)]
+struct Kept {
+    /// What the block holds.
+    content: Vec<u8>,
+    /// See [`Flat::decode`].
+    texts: Vec<Vec<u8>>,
 }
 
 thread_local! {
-    /// What the last block held: as much memory as the next one takes.
-    static CONTENT: RefCell<Vec<u8>> = const { RefCell::new(Vec::new()) };
+    static KEPT: RefCell<Kept> = RefCell::default();
 }
 
 /// Gives `then` what a block holds, of one frame or several. The reader of Avro files would
 /// ask the system for new memory for every block, again and again as the block grows.
-fn decompress<R>(block: &[u8], then: impl FnOnce(&[u8]) -> R) -> Result<R> {
-    CONTENT.with_borrow_mut(|content| {
+fn decompress<R>(block: &[u8], then: impl FnOnce(&[u8], &mut Vec<Vec<u8>>) -> R) -> Result<R> {
+    KEPT.with_borrow_mut(|Kept { content, texts }| {
         content.clear();
         let mut reader = zstd::Decoder::with_buffer(block)
             .map_err(failed)?
@@ -150,10 +182,12 @@ fn decompress<R>(block: &[u8], then: impl FnOnce(&[u8]) -> R) -> Result<R> {
         let done = if size as u64 > MAX_BLOCK_BYTES {
             Err(failed("a block is too large"))
         } else {
-            Ok(then(content))
+            Ok(then(content, texts))
         };
-        if content.capacity() > MOST_KEPT {
-            *content = Vec::new();
+        for kept in texts.iter_mut().chain([content]) {
+            if kept.capacity() > MOST_KEPT {
+                *kept = Vec::new();
+            }
         }
         done
     })
@@ -165,12 +199,23 @@ fn failed(error: impl std::fmt::Display) -> crate::error::ServiceError {
     ))
 }
 
+/// How blocks are compressed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Codec {
+    Null,
+    /// Decompressed here.
+    Zstd,
+    /// Decompressed by the Avro library.
+    Other,
+}
+
 struct Open {
     /// The file's header with a schema that has no logical types, and without a codec
     /// whose blocks are decompressed here.
     header: Vec<u8>,
-    /// Whether blocks are compressed by zstd.
-    zstd: bool,
+    codec: Codec,
+    /// The schema without logical types.
+    plain: Value,
     /// The blocks.
     body: bytes::Bytes,
     fields: Vec<FileField>,
@@ -200,14 +245,19 @@ fn open(file: &LoadFile, rules: &Rules) -> Result<Open> {
         .and_then(|(_, value)| serde_json::from_slice::<Value>(value).ok())
         .ok_or_else(invalid)?;
     let fields = rules.columns(&schema)?;
-    let plain = without_logical_types(&schema).to_string();
+    let plain = without_logical_types(&schema);
+    let plain_text = plain.to_string();
     let mut rewritten = MAGIC.to_vec();
     long(&mut rewritten, entries.len());
-    let zstd = entries.contains(&(b"avro.codec", b"zstandard"));
+    let codec = match entries.iter().find(|(key, _)| *key == b"avro.codec") {
+        None | Some((_, b"null")) => Codec::Null,
+        Some((_, b"zstandard")) => Codec::Zstd,
+        Some(_) => Codec::Other,
+    };
     for (key, value) in &entries {
         let value = match *key {
-            b"avro.schema" => plain.as_bytes(),
-            b"avro.codec" if zstd => b"null",
+            b"avro.schema" => plain_text.as_bytes(),
+            b"avro.codec" if codec == Codec::Zstd => b"null",
             _ => value,
         };
         for part in [key, value] {
@@ -219,7 +269,8 @@ fn open(file: &LoadFile, rules: &Rules) -> Result<Open> {
     rewritten.extend_from_slice(&data[header.at..body]);
     Ok(Open {
         header: rewritten,
-        zstd,
+        codec,
+        plain,
         body: data.slice(body..),
         fields,
     })

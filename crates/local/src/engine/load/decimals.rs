@@ -20,6 +20,11 @@ pub(super) fn more_digits(
 ) -> Option<ArrayRef> {
     let factor = 10_i128.checked_pow(digits)?;
     let most = (10_i128.pow(38) - 1) / factor;
+    if digits == 0 && decimals.data_type() == &DataType::Decimal128(38, scale) {
+        let mut present = decimals.iter().flatten();
+        let fits = present.all(|value| (-most..=most).contains(&value));
+        return fits.then(|| Arc::new(decimals.clone()) as ArrayRef);
+    }
     let moved = decimals.try_unary::<_, Decimal128Type, ()>(|value| {
         if (-most..=most).contains(&value) {
             Ok(value * factor)
@@ -32,7 +37,11 @@ pub(super) fn more_digits(
 }
 
 /// Big-endian two's complement bytes as decimals of an Arrow type that has all of them.
+/// They can be decimals already.
 pub(super) fn decimals(array: &ArrayRef, scale: u8, path: &str) -> Result<ArrayRef> {
+    if array.data_type().is_decimal() {
+        return Ok(Arc::clone(array));
+    }
     let bytes = plain(array, path)?;
     let DataType::Binary = bytes.data_type() else {
         return Err(broken(path, "decimals are not bytes"));
@@ -71,7 +80,7 @@ pub(super) fn decimals(array: &ArrayRef, scale: u8, path: &str) -> Result<ArrayR
 }
 
 /// A number of at most 16 bytes.
-fn big_endian_narrow(bytes: &[u8]) -> Option<i128> {
+pub(super) fn big_endian_narrow(bytes: &[u8]) -> Option<i128> {
     let negative = bytes.first()? & 0x80 != 0;
     let mut wide = [if negative { 0xff } else { 0 }; 16];
     wide.get_mut(16_usize.checked_sub(bytes.len())?..)?

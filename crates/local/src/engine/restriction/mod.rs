@@ -8,6 +8,7 @@
 mod arithmetic;
 mod ast;
 mod bind;
+mod bounds;
 mod call;
 mod call_time;
 mod cast;
@@ -39,6 +40,8 @@ mod wide;
 mod tests;
 
 use arrow::array::{BooleanArray, RecordBatch};
+
+pub use bounds::Bound;
 
 use crate::error::Result;
 use crate::schema::TableSchema;
@@ -95,6 +98,12 @@ impl Restriction {
     /// (microseconds since the epoch).
     pub fn evaluate_in(&self, batch: &RecordBatch, partition: Option<i64>) -> Result<BooleanArray> {
         eval::Scope { batch, partition }.condition(&self.condition)
+    }
+
+    /// What can be said of the rows that pass, column by column: a row whose value of one
+    /// of them lies outside does not.
+    pub fn bounds(&self) -> Vec<Bound> {
+        bounds::bounds(&self.condition)
     }
 
     /// Whether partitions of `column` can be left out because of this restriction.

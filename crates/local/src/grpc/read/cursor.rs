@@ -1,7 +1,6 @@
 //! The rows of one stream from one offset on, as batches of about one message.
 
 use std::collections::VecDeque;
-use std::ops::Range;
 use std::sync::Arc;
 
 use arrow::array::RecordBatch;
@@ -11,10 +10,10 @@ use tonic::Status;
 use super::blocks::Block;
 use super::pick::pick;
 use super::registry::{Session, Stream};
+use super::run::Run;
 use super::size::buffer_bytes;
 use crate::error::{Result, ServiceError};
 use crate::schema::adapt_batch;
-use crate::store::SegmentReader;
 
 /// Size aimed at for the rows of one message.
 const MESSAGE_BYTES: usize = 1 << 20;
@@ -40,37 +39,6 @@ struct Pending {
     rows: RecordBatch,
     bytes: usize,
     position: usize,
-}
-
-/// Consecutive rows of one segment, read batch by batch.
-#[derive(Debug)]
-struct Run {
-    reader: SegmentReader,
-    partition: Option<i64>,
-    /// Row of the segment at which the reader is.
-    at: usize,
-    rows: Range<usize>,
-}
-
-impl Run {
-    /// The run's part of the next batch that has one.
-    fn next(&mut self) -> Result<Option<RecordBatch>> {
-        while self.at < self.rows.end {
-            let Some(batch) = self.reader.next().transpose()? else {
-                return Err(ServiceError::internal(format!(
-                    "stored rows cannot be read: {} of {} are there",
-                    self.at, self.rows.end
-                )));
-            };
-            let start = self.at;
-            self.at += batch.num_rows();
-            let (from, to) = (self.rows.start.max(start), self.rows.end.min(self.at));
-            if from < to {
-                return Ok(Some(batch.slice(from - start, to - from)));
-            }
-        }
-        Ok(None)
-    }
 }
 
 /// Reads a stream once.
@@ -197,7 +165,9 @@ impl Cursor {
                 return Ok(Some((batch.slice(0, STEP_ROWS), partition)));
             }
             if let Some(run) = &mut self.run {
-                match run.next()? {
+                let next = run.next()?;
+                self.looked_at += run.passed_over();
+                match next {
                     Some(batch) => self.stored = Some((batch, run.partition)),
                     None => self.run = None,
                 }
@@ -233,12 +203,7 @@ impl Cursor {
             self.skip -= rows.len();
             return Ok(Some(rows.len()));
         }
-        self.run = Some(Run {
-            reader: first.segment.reader()?,
-            partition: first.segment.partition(),
-            at: 0,
-            rows,
-        });
+        self.run = Some(Run::open(&self.session, &first.segment, rows)?);
         Ok(Some(0))
     }
 

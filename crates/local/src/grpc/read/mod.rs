@@ -12,6 +12,7 @@ mod picoseconds;
 mod projection;
 mod registry;
 mod rows;
+mod run;
 mod size;
 mod snapshot;
 mod split;

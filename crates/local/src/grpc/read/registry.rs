@@ -13,7 +13,7 @@ use super::clock::Clock;
 use super::format::Format;
 use super::log::{SessionLog, SessionRecord};
 use super::projection::Projection;
-use crate::engine::restriction::Restriction;
+use crate::engine::restriction::{Bound, Restriction};
 use crate::store::TableRef;
 
 /// How long a session can be read: six hours, exactly, in microseconds.
@@ -45,6 +45,8 @@ pub(super) struct Session {
     pub(super) projection: Projection,
     /// Which rows are answered.
     pub(super) restriction: Option<Restriction>,
+    /// What the restriction says of single columns.
+    pub(super) bounds: Vec<Bound>,
     /// How rows are written.
     pub(super) format: Format,
     /// By id.
@@ -68,6 +70,10 @@ impl Session {
             expires,
             table_arrow,
             projection,
+            bounds: restriction
+                .as_ref()
+                .map(Restriction::bounds)
+                .unwrap_or_default(),
             restriction,
             format,
             streams: RwLock::default(),

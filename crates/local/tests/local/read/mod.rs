@@ -8,6 +8,7 @@ mod restrictions;
 mod resume;
 mod sessions;
 mod streams;
+mod zones;
 
 use std::sync::Arc;
 

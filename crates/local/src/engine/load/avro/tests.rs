@@ -230,9 +230,167 @@ fn a_block_ends_with_its_last_row() {
 fn a_block_may_be_several_frames_and_a_damaged_one_is_told() {
     let frame = |text: &[u8]| zstd::bulk::compress(text, 1).unwrap();
     let both = [frame(b"one"), frame(b"two")].concat();
-    assert_eq!(super::decompress(&both, <[u8]>::to_vec).unwrap(), b"onetwo");
+    assert_eq!(
+        super::decompress(&both, |content, _| content.to_vec()).unwrap(),
+        b"onetwo"
+    );
     let cut = &both[..both.len() - 1];
-    let error = super::decompress(cut, <[u8]>::to_vec).unwrap_err();
+    let error = super::decompress(cut, |content, _| content.to_vec()).unwrap_err();
     assert!(error.message.contains("Apache Avro library"), "{error:?}");
-    assert_eq!(super::decompress(&frame(b""), <[u8]>::to_vec).unwrap(), b"");
+    assert_eq!(
+        super::decompress(&frame(b""), |content, _| content.to_vec()).unwrap(),
+        b""
+    );
+}
+
+/// What a block is by the decoder of scalars and by the Avro library.
+fn both_ways(
+    schema: &Value,
+    rows: usize,
+    body: &[u8],
+) -> (Option<RecordBatch>, Result<RecordBatch>) {
+    let options = serde_json::from_value(json!({"useAvroLogicalTypes": true})).unwrap();
+    let files = raw(schema.clone(), rows, body);
+    let open = open(&files[0], &Rules::read(&options).unwrap()).unwrap();
+    let targets = target_schema(&open.fields, Columns::FromFiles(None));
+    let converted = |batch: &RecordBatch| columns_of(batch, &open.fields, &targets, FileKind::Avro);
+    let flat = Flat::of(&open.plain, &open.fields, &targets).unwrap();
+    let flat = flat.decode(body, rows, &mut vec![vec![9; 3]]);
+    let library = decode(&open, None, rows, body, &mut Vec::new());
+    (
+        flat.map(|batch| converted(&batch).unwrap()),
+        library.and_then(|batch| converted(&batch)),
+    )
+}
+
+fn scalars() -> Value {
+    let decimal = |scale: u8| json!({"type": "bytes", "logicalType": "decimal", "precision": 38, "scale": scale});
+    json!({"type": "record", "name": "r", "fields": [
+        {"name": "b", "type": "boolean"},
+        {"name": "i", "type": {"type": "int"}},
+        {"name": "l", "type": ["null", "long"]},
+        {"name": "f", "type": ["float", "null"]},
+        {"name": "d", "type": "double"},
+        {"name": "y", "type": ["null", "bytes"]},
+        {"name": "s", "type": ["string", "null"]},
+        {"name": "day", "type": ["null", {"type": "int", "logicalType": "date"}]},
+        {"name": "ts", "type": {"type": "long", "logicalType": "timestamp-micros"}},
+        {"name": "n", "type": ["null", decimal(2)]},
+        {"name": "same", "type": decimal(9)},
+        {"name": "big", "type": ["null", decimal(20)]}]})
+}
+
+/// A random record of [`scalars`].
+fn record(rng: &mut impl rand::Rng, out: &mut Vec<u8>) {
+    fn number(out: &mut Vec<u8>, value: i64) {
+        let mut value = ((value << 1) ^ (value >> 63)) as u64;
+        while value >= 0x80 {
+            out.push(value as u8 | 0x80);
+            value >>= 7;
+        }
+        out.push(value as u8);
+    }
+    fn bytes(out: &mut Vec<u8>, value: &[u8]) {
+        number(out, value.len() as i64);
+        out.extend_from_slice(value);
+    }
+    let some = |rng: &mut dyn rand::RngCore, out: &mut Vec<u8>, null: i64| {
+        let null_now = rng.next_u32().is_multiple_of(4);
+        number(out, if null_now { null } else { 1 - null });
+        !null_now
+    };
+    let long = |rng: &mut dyn rand::RngCore| (rng.next_u64() as i64) >> (rng.next_u32() % 64);
+    out.push(u8::from(rng.random::<bool>()));
+    number(out, rng.random::<i32>().into());
+    if some(rng, out, 0) {
+        number(out, long(rng));
+    }
+    if some(rng, out, 1) {
+        out.extend(rng.random::<f32>().to_le_bytes());
+    }
+    out.extend(rng.random::<f64>().to_le_bytes());
+    if some(rng, out, 0) {
+        let value: [u8; 9] = rng.random();
+        bytes(out, &value[..rng.random_range(0..9)]);
+    }
+    if some(rng, out, 1) {
+        bytes(
+            out,
+            "aé\0漢🦀"
+                .chars()
+                .skip(rng.random_range(0..5))
+                .collect::<String>()
+                .as_bytes(),
+        );
+    }
+    if some(rng, out, 0) {
+        number(out, rng.random_range(-719_162..=2_932_896));
+    }
+    number(
+        out,
+        rng.random_range(-62_135_596_800_000_000..=253_402_300_799_999_999),
+    );
+    for optional in [true, false, true] {
+        if !optional || some(rng, out, 0) {
+            let value = i128::from(long(rng));
+            let skip = rng.random_range(0..=8);
+            bytes(out, &value.to_be_bytes()[skip..]);
+        }
+    }
+}
+
+#[test]
+fn scalars_are_the_same_with_and_without_the_library() {
+    use rand::{Rng, SeedableRng};
+    let seed = rand::rng().random::<u64>();
+    let mut rng = rand::rngs::StdRng::seed_from_u64(seed);
+    for _ in 0..200 {
+        let rows = rng.random_range(1..40);
+        let mut body = Vec::new();
+        for _ in 0..rows {
+            record(&mut rng, &mut body);
+        }
+        let (flat, library) = both_ways(&scalars(), rows, &body);
+        assert_eq!(flat.as_ref(), library.as_ref().ok(), "seed {seed}");
+        assert!(flat.is_some(), "seed {seed}");
+    }
+}
+
+#[test]
+fn damaged_scalars_are_left_to_the_library() {
+    use rand::{Rng, SeedableRng};
+    let seed = rand::rng().random::<u64>();
+    let mut rng = rand::rngs::StdRng::seed_from_u64(seed);
+    for _ in 0..2_000 {
+        let mut body = Vec::new();
+        for _ in 0..3 {
+            record(&mut rng, &mut body);
+        }
+        let at = rng.random_range(0..body.len());
+        match rng.random_range(0..3) {
+            0 => body.truncate(at),
+            1 => body[at] = rng.random(),
+            _ => body.extend(&[0; 7][..rng.random_range(1..8)]),
+        }
+        let options = serde_json::from_value(json!({"useAvroLogicalTypes": true})).unwrap();
+        let files = raw(scalars(), 3, &body);
+        let open = open(&files[0], &Rules::read(&options).unwrap()).unwrap();
+        let targets = target_schema(&open.fields, Columns::FromFiles(None));
+        let flat = Flat::of(&open.plain, &open.fields, &targets).unwrap();
+        let converted =
+            |batch: &RecordBatch| columns_of(batch, &open.fields, &targets, FileKind::Avro);
+        if let Some(batch) = flat.decode(&body, 3, &mut Vec::new()) {
+            let library =
+                decode(&open, None, 3, &body, &mut Vec::new()).and_then(|b| converted(&b));
+            assert_eq!(converted(&batch), library, "seed {seed}: {body:?}");
+        }
+    }
+}
+
+#[test]
+fn a_block_cannot_ask_for_more_memory_than_it_has_values() {
+    let schema = json!({"type": "record", "name": "r", "fields": [{"name": "l", "type": "long"}]});
+    let (flat, library) = both_ways(&schema, MAX_BLOCK_ROWS, &[2, 4]);
+    assert_eq!(flat, None);
+    assert!(library.is_err());
 }

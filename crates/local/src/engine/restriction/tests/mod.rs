@@ -1,6 +1,7 @@
 //! The language as a whole: truth tables, errors, and text of any kind.
 
 mod any_text;
+mod bounds;
 mod language;
 mod meaning;
 mod refusals;
