@@ -12,7 +12,7 @@ const PASSES: usize = 3;
 
 /// The same of a small share of the rows, where a pass takes milliseconds: a process comes to
 /// its own speed only when it has asked for and given back memory a few times.
-const SHORT_PASSES: usize = 30;
+const SHORT_PASSES: usize = 10;
 
 /// A selection of lineitem's columns and rows.
 pub(crate) struct Shape {
