@@ -4,7 +4,9 @@
 //!
 //! The readers, each a process of its own that reads in turn with the others:
 //! * `bare`: a gRPC client that receives the record batches and drops them undecoded;
-//! * `ours`: a physical plan of this library, its batches dropped;
+//! * `ours`: a physical plan of this library, its batches dropped. The others are told the
+//!   columns and the restriction in the service's own words; how long it takes from the text
+//!   of a SELECT on is printed beside it;
 //! * `rust sdk`: Google's `google-cloud-bigquery` with the `arrow` crate's decoder
 //!   (built from `benches/peers`);
 //! * `python`: Google's `google-cloud-bigquery-storage` with pyarrow.

@@ -60,6 +60,7 @@ async fn pass(context: &SessionContext, reading: &Reading) -> Outcome<Pass> {
         .await?
         .create_physical_plan()
         .await?;
+    let planned = began.elapsed();
     let reads = execute_stream_partitioned(plan, context.task_ctx())?
         .into_iter()
         .map(|partition| {
@@ -74,6 +75,7 @@ async fn pass(context: &SessionContext, reading: &Reading) -> Outcome<Pass> {
     Ok(Pass {
         rows,
         bytes: 0,
-        took: began.elapsed(),
+        planned,
+        read: began.elapsed() - planned,
     })
 }

@@ -29,6 +29,9 @@ pub(crate) struct Said {
     pub(crate) rows: i64,
     pub(crate) bytes: u64,
     pub(crate) seconds: f64,
+    /// The same and what it took to plan, where a reader plans.
+    #[allow(dead_code, reason = "writers do not")]
+    pub(crate) with_planning: Option<f64>,
     pub(crate) peak_mib: f64,
 }
 
@@ -58,13 +61,20 @@ pub(crate) async fn read(mut command: Command) -> Outcome<Said> {
         rows: number("rows")? as i64,
         bytes: number("bytes")? as u64,
         seconds: number("seconds")?,
-        peak_mib: peak_kib as f64 / 1024.0,
+        with_planning: said["with_planning"].as_f64(),
+        peak_mib: said["peak_kib"].as_u64().unwrap_or(peak_kib) as f64 / 1024.0,
     })
 }
 
 /// The most memory that `child` was seen to hold, from `/proc`.
 fn high_water_kib(child: &Child) -> Option<u64> {
-    let status = std::fs::read_to_string(format!("/proc/{}/status", child.id()?)).ok()?;
+    high_water_of(&child.id()?.to_string())
+}
+
+/// The most memory that a process held, this one being `self`, from `/proc`. A process that
+/// says it of itself misses nothing.
+pub(crate) fn high_water_of(process: &str) -> Option<u64> {
+    let status = std::fs::read_to_string(format!("/proc/{process}/status")).ok()?;
     let line = status.lines().find(|line| line.starts_with("VmHWM:"))?;
     line.split_whitespace().nth(1)?.parse().ok()
 }

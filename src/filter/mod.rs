@@ -1,7 +1,7 @@
 //! Predicates of the engine as row restrictions of the service.
 //!
 //! A restriction must accept every row that the engine's predicate accepts; it
-//! may accept more, because the engine evaluates the predicate again. What is
+//! may accept more where the engine evaluates the predicate again. What is
 //! known about a restriction is in its type ([`condition`]), which expressions
 //! have one is in one table ([`rules`]), and one printer writes it down
 //! ([`print`]). Nothing here does I/O.

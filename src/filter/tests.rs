@@ -566,11 +566,17 @@ async fn dates_as_timestamps() {
 fn document() -> String {
     let mut text = String::from(
         "# Filters\n\n\
-         Which predicates travel to BigQuery, as what, and why that changes no result. The engine\n\
-         evaluates every predicate again above the scan, so a restriction may accept more rows\n\
-         than the predicate, never fewer. An *equivalent* restriction is TRUE, FALSE and NULL for\n\
-         the same rows; a *necessary* one is TRUE for at least the same rows. NOT is only taken\n\
-         of equivalent ones.\n\n\
+         Which predicates travel to BigQuery, as what, and why that changes no result. A\n\
+         restriction accepts every row that the predicate accepts. An *equivalent* restriction is\n\
+         TRUE, FALSE and NULL for the same rows: BigQuery alone evaluates it, and a column that\n\
+         only such predicates name is not read. A *necessary* one is TRUE for at least the same\n\
+         rows, and the engine evaluates the predicate again above the scan. NOT is only taken of\n\
+         equivalent ones.\n\n\
+         Should the service refuse a restriction that was made here, the session opens once more\n\
+         without it; the scan then reads the columns of the predicates too and evaluates them\n\
+         itself. `EXPLAIN` shows under `local_filters` what the restriction does not say. What a\n\
+         query job reads (views, external tables, wildcards, `bigquery_query`) the engine filters\n\
+         again in any case.\n\n\
          - AND: what can be said of its operands is said.\n\
          - OR: said if all of its operands can be.\n\
          - NOT: moves inwards first.\n\
@@ -580,7 +586,7 @@ fn document() -> String {
            that is necessary only.\n\
          - Filters that joins complete while the query runs: by the same rules, necessary only.\n\
          - Literals are folded before, and take the column's type.\n\
-         - A conjunct that would take the restriction over 1,048,576 bytes stays with the engine.\n\
+         - A conjunct that would take the restriction over 1,048,576 bytes is evaluated here.\n\
          - Fields of STRUCT columns are columns here; ARRAY columns and what is inside them are\n  \
            not filtered by BigQuery.\n\n\
          This table is printed from the rules themselves (`src/filter/rules.rs`) by a test that\n\

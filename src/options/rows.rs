@@ -417,7 +417,8 @@ options! {
     SINK_DESTINATION = "sink.destination" {
         "none", ValueForm::Text, Table, Shown,
         "a table's name with columns in braces, such as project.dataset.orders_{tenant}: each row \
-         goes to the table that its values name; otherwise all go to the one of LOCATION"
+         goes to the table that its values name; otherwise all go to the one of LOCATION. Not \
+         with the write method storage_api_atomic, whose commit is of one table"
     }
     SINK_DESTINATION_DROP_COLUMNS = "sink.destination.drop_columns" {
         "none", ValueForm::Text, Table, Shown,

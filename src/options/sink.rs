@@ -416,8 +416,8 @@ fn check_routing(raw: &RawOptions) -> Result<()> {
     if lower(raw, method).as_deref() == Some("storage_api_atomic") && raw.get(pattern).is_some() {
         return Err(Error::configuration(format!(
             "options '{}' 'storage_api_atomic' and '{}' cannot go together: a batch commit is of \
-             one table",
-            method.name, pattern.name
+             one table; write to many tables with '{}' 'storage_api_exactly_once' or 'file_loads'",
+            method.name, pattern.name, method.name
         )));
     }
     Ok(())

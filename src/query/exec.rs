@@ -268,6 +268,8 @@ impl JobSource {
     fn result_spec(&self, spec: &ReadSpec) -> ReadSpec {
         let mut result = spec.clone();
         result.projector = None;
+        // Conditions of a query are evaluated again above it.
+        result.promised = Arc::default();
         if let QuerySource::Relation(_) = self.query {
             result.restriction = Default::default();
             result.columns = over_rest::renamed(&spec.columns, alias);

@@ -3,8 +3,9 @@
 //! The plan's schema comes from `tables.get`, the batches' from the read
 //! session. Columns are matched by name. The two may differ in field metadata
 //! and in nullability inside nested types, which Arrow counts as different
-//! types although the buffers are the same; a different type proper means that
-//! the table changed in between.
+//! types although the buffers are the same; fields of a struct that the plan does
+//! not have are left out; a different type proper means that the table changed in
+//! between.
 //!
 //! Fields inside a NULL struct are made NULL. In Arrow they may hold anything,
 //! and the engine takes them out of the struct without looking at it, while
@@ -92,21 +93,20 @@ fn changed(field: &Field, how: &str) -> Error {
     )
 }
 
-/// Whether values of one type can be relabelled as the other.
+/// Whether values of one type can be relabelled as the other: fields of structs are
+/// found by name.
 fn same_layout(from: &DataType, to: &DataType) -> bool {
     match (from, to) {
-        (DataType::Struct(from), DataType::Struct(to)) => {
-            from.len() == to.len()
-                && from.iter().zip(to).all(|(from, to)| {
-                    from.name() == to.name() && same_layout(from.data_type(), to.data_type())
-                })
-        }
+        (DataType::Struct(from), DataType::Struct(to)) => to.iter().all(|to| {
+            let found = from.find(to.name());
+            found.is_some_and(|(_, from)| same_layout(from.data_type(), to.data_type()))
+        }),
         (DataType::List(from), DataType::List(to)) => same_layout(from.data_type(), to.data_type()),
         (from, to) => from == to,
     }
 }
 
-/// The same buffers under another type of the same layout.
+/// The same buffers under another type of the same layout, or of some fields of it.
 fn relabel(array: &ArrayRef, to: &DataType) -> Result<ArrayRef> {
     if array.data_type() == to {
         return Ok(Arc::clone(array));
@@ -120,11 +120,15 @@ fn relabel(array: &ArrayRef, to: &DataType) -> Result<ArrayRef> {
     match (array.data_type(), to) {
         (DataType::Struct(_), DataType::Struct(fields)) => {
             let array = array.as_struct();
-            let children = array
-                .columns()
+            let children = fields
                 .iter()
-                .zip(fields)
-                .map(|(child, field)| relabel(child, field.data_type()))
+                .map(|field| match array.column_by_name(field.name()) {
+                    Some(child) => relabel(child, field.data_type()),
+                    None => Err(Error::data(format!(
+                        "a nested column lacks the field '{}'",
+                        field.name()
+                    ))),
+                })
                 .collect::<Result<Vec<_>>>()?;
             StructArray::try_new_with_length(
                 fields.clone(),

@@ -33,6 +33,10 @@ use super::stream::PartitionReader;
 use crate::plan_node::{apply, node, short, write_list};
 use crate::types::{LineageDataset, TableRef};
 
+/// Of the rows of a table one in so many passes a filter, as the planner takes it where it
+/// knows no better: DataFusion's `default_filter_selectivity` is 20 per cent.
+const FILTERED_SHARE: usize = 5;
+
 /// Reads a BigQuery table through the Storage Read API.
 ///
 /// The partitions share one read session, which opens when the first of them is
@@ -87,9 +91,10 @@ impl BigQueryScanExec {
         (!hidden).then(|| LineageDataset::of(table))
     }
 
-    /// The columns that the read session is asked for.
-    pub fn selected_fields(&self) -> &[String] {
-        &self.spec.selected_fields
+    /// The columns that the read session is asked for. Should the service refuse the
+    /// restriction, those of its filters are asked for as well.
+    pub fn selected_fields(&self) -> Vec<String> {
+        self.spec.planned_fields()
     }
 
     /// The restriction that the read session is asked for; empty for none. Once
@@ -136,7 +141,7 @@ impl BigQueryScanExec {
     fn write(&self, f: &mut fmt::Formatter<'_>, separator: &str) -> fmt::Result {
         let spec = &self.spec;
         write!(f, "table={}", self.source.table)?;
-        write_list(f, separator, "selected_fields", &spec.selected_fields)?;
+        write_list(f, separator, "selected_fields", spec.planned_fields())?;
         let restriction = self.row_restriction();
         if !restriction.is_empty() {
             write!(f, "{separator}row_restriction={}", short(&restriction))?;
@@ -226,6 +231,7 @@ impl ExecutionPlan for BigQueryScanExec {
             execution: self.executions.join(partition, partitions),
             partition,
             partitions,
+            config: Arc::clone(context.session_config().options()),
             metrics: ScanMetrics::new(&self.metrics, partition),
             counters: Arc::default(),
         };
@@ -244,7 +250,11 @@ impl ExecutionPlan for BigQueryScanExec {
         let mut statistics = Statistics::new_unknown(&self.spec.schema);
         // Streams are handed out as partitions ask for them.
         if args.partition().is_none() {
-            let rows = match (self.table_rows, self.spec.limit) {
+            let kept = self.table_rows.map(|rows| match self.spec.promised.len() {
+                0 => rows,
+                _ => rows / FILTERED_SHARE,
+            });
+            let rows = match (kept, self.spec.limit) {
                 (Some(rows), Some(limit)) => Some(rows.min(limit)),
                 (rows, _) => rows,
             };

@@ -6,12 +6,14 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use chrono::{DateTime, TimeDelta, Utc};
+use datafusion::common::config::ConfigOptions;
 use datafusion::error::DataFusionError;
 use parking_lot::Mutex;
 use tokio::sync::OnceCell;
 
 use super::align::Alignment;
 use super::dynamic::{LateFilters, Waited, is_never};
+use super::guard::{Guard, Sent, SessionGuard};
 use super::metrics::{ScanMetrics, Totals};
 use super::read_ahead::Neighbours;
 use super::rounds::Rounds;
@@ -83,6 +85,8 @@ pub(crate) struct Execution {
 pub(crate) struct Opened {
     pub(crate) session: ReadSession,
     pub(crate) alignment: Alignment,
+    /// What the restriction leaves to evaluate of the filters that the plan relies on.
+    pub(crate) guard: Option<SessionGuard>,
     /// Streams that no partition has taken.
     queue: Mutex<VecDeque<String>>,
 }
@@ -171,7 +175,7 @@ impl Execution {
             request.snapshot_time = source
                 .snapshot
                 .time(self.number, || async {
-                    let created = create(source, spec, probe, metrics).await?;
+                    let created = create(terms, spec, probe, metrics).await?;
                     server_time(&created.session)
                 })
                 .await?;
@@ -179,7 +183,8 @@ impl Execution {
         let Created {
             session,
             restriction,
-        } = create(source, spec, request, metrics).await?;
+            guard,
+        } = create(terms, spec, request, metrics).await?;
         *self.sent.0.lock() = Some(restriction);
         check_cost(&session, source.options.max_bytes_scanned)?;
         let estimate = |value: Option<u64>| {
@@ -192,10 +197,14 @@ impl Execution {
             .estimated_rows
             .add(estimate(session.estimated_row_count()));
         let alignment = Alignment::new(&spec.columns, session.schema())?;
+        let guard = guard
+            .map(|guard| guard.over(session.schema()))
+            .transpose()?;
         let queue = Mutex::new(session.streams().iter().cloned().collect());
         Ok(Some(Opened {
             session,
             alignment,
+            guard,
             queue,
         }))
     }
@@ -243,12 +252,27 @@ pub(crate) struct Terms<'a> {
     pub(crate) spec: &'a ReadSpec,
     pub(crate) late_filters: &'a LateFilters,
     pub(crate) partitions: usize,
+    pub(crate) config: &'a Arc<ConfigOptions>,
 }
 
-/// A session, and the restriction that it was opened with.
+impl Terms<'_> {
+    /// What is left to evaluate if so much of the restriction is sent.
+    fn guard(&self, spec: &ReadSpec, sent: Sent) -> Result<Option<Guard>> {
+        Guard::new(&spec.promised, sent, &spec.table, self.config).map_err(|error| {
+            Error::new(
+                ErrorKind::Internal,
+                "a filter that the scan promised cannot be evaluated",
+            )
+            .with_source(error)
+        })
+    }
+}
+
+/// A session, the restriction that it was opened with, and what that leaves to do.
 struct Created {
     session: ReadSession,
     restriction: String,
+    guard: Option<Guard>,
 }
 
 impl Drop for Execution {
@@ -288,21 +312,37 @@ fn request(source: &Source, spec: &ReadSpec, partitions: usize) -> ReadSessionRe
     }
 }
 
+/// The request with the columns that `guard` needs.
+fn guarded(request: ReadSessionRequest, guard: Option<&Guard>) -> ReadSessionRequest {
+    match guard {
+        Some(guard) => ReadSessionRequest {
+            selected_fields: guard.selected_fields(&request.selected_fields),
+            ..request
+        },
+        None => request,
+    }
+}
+
 /// Creates a session. A refusal of a restriction that we wrote is no reason to
-/// fail: without it the engine's own filter still decides, so the session is
-/// opened once more with the user's part alone.
+/// fail: without it the filters are evaluated here, by the engine or by the scan, so
+/// the session is opened once more with the user's part alone.
 async fn create(
-    source: &Source,
+    terms: &Terms<'_>,
     spec: &ReadSpec,
     request: ReadSessionRequest,
     metrics: &ScanMetrics,
 ) -> Result<Created> {
+    let source = terms.source;
+    let guard = terms.guard(spec, Sent::Whole)?;
+    let selected_fields = request.selected_fields.clone();
+    let request = guarded(request, guard.as_ref());
     let refused = match source.client.create_read_session(&request).await {
         Ok(session) => {
             metrics.sessions.add(1);
             return Ok(Created {
                 session,
                 restriction: request.row_restriction.unwrap_or_default(),
+                guard,
             });
         }
         Err(error) => error,
@@ -329,10 +369,13 @@ async fn create(
     let Some(without) = spec.restriction.text_without_generated() else {
         return Err(refused);
     };
+    let guard = terms.guard(spec, Sent::WithoutGenerated)?;
     let request = ReadSessionRequest {
         row_restriction: text(without.clone()),
+        selected_fields,
         ..request
     };
+    let request = guarded(request, guard.as_ref());
     match source.client.create_read_session(&request).await {
         Ok(session) => {
             tracing::warn!(
@@ -346,6 +389,7 @@ async fn create(
             Ok(Created {
                 session,
                 restriction: without,
+                guard,
             })
         }
         // Not the restriction's fault: the first answer is about what was asked.

@@ -1,6 +1,8 @@
 //! Reading a table: what to ask for ([`spec`]), the plan node ([`exec`]), one
 //! execution of it with its session ([`execution`]) and one partition's share of
-//! the streams ([`stream`]), read ahead of the engine ([`read_ahead`]). Keys of
+//! the streams ([`stream`]), read ahead of the engine ([`read_ahead`]). Filters that
+//! the plan relies on and the restriction does not keep are evaluated here
+//! ([`guard`]). Keys of
 //! joins come late, while the query runs ([`dynamic`]); which of them are waited
 //! for is decided over the whole plan ([`dynamic_plan`]), and so is whether a file is
 //! read before a table that it is joined with ([`build_side`]).
@@ -11,6 +13,7 @@ mod dynamic;
 mod dynamic_plan;
 mod exec;
 mod execution;
+mod guard;
 mod metrics;
 mod prune;
 mod read_ahead;
@@ -26,4 +29,4 @@ pub(crate) use execution::Source;
 pub(crate) use prune::absorb;
 pub(crate) use rounds::Rounds;
 pub(crate) use snapshot::{Snapshots, StatementId};
-pub(crate) use spec::{Pushdown, ReadSpec};
+pub(crate) use spec::{Pushdown, ReadSpec, support};

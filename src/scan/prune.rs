@@ -276,6 +276,8 @@ mod tests {
         ReadSpec {
             selected_fields: vec!["id".into(), "name".into(), "s".into()],
             restriction: Restriction::default(),
+            promised: Arc::default(),
+            table: Arc::new(schema.clone()),
             local_filters: Vec::new(),
             columns: Arc::new(schema.clone()),
             projector: None,

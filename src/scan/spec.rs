@@ -8,10 +8,11 @@ use datafusion::arrow::array::RecordBatch;
 use datafusion::arrow::datatypes::SchemaRef;
 use datafusion::common::tree_node::{TreeNode, TreeNodeRecursion};
 use datafusion::common::{internal_err, plan_err};
-use datafusion::logical_expr::Expr;
+use datafusion::logical_expr::{Expr, TableProviderFilterPushDown};
 use datafusion::physical_expr::projection::{ProjectionExpr, Projector, update_expr};
 use datafusion::physical_expr::{EquivalenceProperties, PhysicalExpr};
 
+use super::guard::{Promised, planned_fields};
 use crate::error::Error;
 use crate::filter::condition::Condition;
 use crate::filter::restriction::{Admission, MAX_RESTRICTION_BYTES, Restriction};
@@ -22,10 +23,14 @@ use crate::types::{Field, FieldType, Mode, TableSchema};
 /// The terms of a read session, and what they leave to do.
 #[derive(Debug, Clone)]
 pub(crate) struct ReadSpec {
-    /// Columns to ask for. Never empty: to the service that would mean all.
+    /// Columns to ask for for the plan. Never empty: to the service that would mean all.
     pub(crate) selected_fields: Vec<String>,
     /// Rows to ask for.
     pub(crate) restriction: Restriction,
+    /// Filters that nobody evaluates again if the plan was told that they are exact.
+    pub(crate) promised: Arc<[Promised]>,
+    /// The columns of the whole table, for these.
+    pub(crate) table: SchemaRef,
     /// Filters of which the restriction says nothing or not all, as text.
     pub(crate) local_filters: Vec<String>,
     /// Columns that are made of what arrives; a subset of the selected ones.
@@ -57,9 +62,10 @@ impl ReadSpec {
         user_restriction: Option<&str>,
         limit: Option<usize>,
     ) -> datafusion::error::Result<Self> {
+        let whole = Arc::clone(schema);
         let schema = match projection {
             Some(projection) => Arc::new(schema.project(projection)?),
-            None => Arc::clone(schema),
+            None => whole.clone(),
         };
         let mut selected_fields: Vec<String> = schema
             .fields()
@@ -96,28 +102,41 @@ impl ReadSpec {
                 );
             }
         }
+        let mut promised = Vec::new();
         for (filter, _) in kept {
-            let condition = match pushdown {
-                Pushdown::Filters => translate(table, filter),
-                Pushdown::Nothing => None,
+            let condition = translate(table, filter);
+            let is_exact = condition.as_ref().is_some_and(|found| exact(filter, found));
+            let admission = match (pushdown, &condition) {
+                (Pushdown::Filters, Some(condition)) => restriction.admit(condition),
+                (Pushdown::Nothing, _) | (_, None) => Admission::Part,
             };
-            let whole = condition.is_some_and(|condition| {
-                restriction.admit(&condition) == Admission::Whole
-                    && matches!(condition, Condition::Equivalent(_))
-            });
-            if !whole {
+            let restricted = admission == Admission::Whole
+                && matches!(condition, Some(Condition::Equivalent(_)));
+            if !restricted {
                 local_filters.push(described(filter));
+            }
+            if is_exact {
+                let filter = filter.clone();
+                promised.push(Promised { filter, restricted });
             }
         }
         Ok(Self {
             selected_fields,
             restriction,
+            promised: promised.into(),
+            table: whole,
             local_filters,
             columns: Arc::clone(&schema),
             projector: None,
             schema,
             limit,
         })
+    }
+
+    /// The columns that a session is asked for: the selected ones, and those of filters
+    /// that are evaluated here.
+    pub(crate) fn planned_fields(&self) -> Vec<String> {
+        planned_fields(&self.selected_fields, &self.promised)
     }
 
     /// The rows of the plan from rows of the columns.
@@ -163,12 +182,39 @@ impl ReadSpec {
     }
 }
 
-/// Filters nested deeper than this are not printed: DataFusion prints an operand
-/// inside its operator, which takes stack for each level.
-const MAX_PRINTED_DEPTH: usize = 256;
+/// Filters nested deeper than this are neither printed nor kept: DataFusion prints and
+/// copies an operand inside its operator, which takes stack for each level.
+const MAX_KEPT_DEPTH: usize = 256;
+
+/// What a table answers that is read directly, asked for the rows that pass a filter:
+/// exact where the scan can say the filter to the service, or evaluates it itself where
+/// the service would not listen.
+pub(crate) fn support(table: &TableSchema, filter: &Expr) -> TableProviderFilterPushDown {
+    let is_exact = match replacement(table, filter) {
+        Some(_) => true,
+        None => translate(table, filter).is_some_and(|condition| exact(filter, &condition)),
+    };
+    match is_exact {
+        true => TableProviderFilterPushDown::Exact,
+        false => TableProviderFilterPushDown::Inexact,
+    }
+}
+
+/// Whether the plan may rely on the scan for a filter with this condition.
+fn exact(filter: &Expr, condition: &Condition) -> bool {
+    matches!(condition, Condition::Equivalent(_)) && size(filter).1 <= MAX_KEPT_DEPTH
+}
 
 /// The filter as text, or its size where the text could not be made.
 fn described(filter: &Expr) -> String {
+    match size(filter) {
+        (_, depth) if depth <= MAX_KEPT_DEPTH => filter.to_string(),
+        (nodes, depth) => format!("<a filter of {nodes} terms, {depth} levels deep>"),
+    }
+}
+
+/// How many nodes a filter has, and how many levels of them.
+fn size(filter: &Expr) -> (usize, usize) {
     let mut nodes = 0_usize;
     let mut deepest = 0_usize;
     let mut stack = vec![(filter, 1)];
@@ -180,10 +226,7 @@ fn described(filter: &Expr) -> String {
             Ok(TreeNodeRecursion::Continue)
         });
     }
-    match deepest <= MAX_PRINTED_DEPTH {
-        true => filter.to_string(),
-        false => format!("<a filter of {nodes} terms, {deepest} levels deep>"),
-    }
+    (nodes, deepest)
 }
 
 /// The column that costs least to read when only rows count. Sizes per value:

@@ -4,6 +4,7 @@
 use std::sync::Arc;
 
 use datafusion::arrow::array::RecordBatch;
+use datafusion::common::config::ConfigOptions;
 use datafusion::error::DataFusionError;
 use datafusion::execution::memory_pool::MemoryConsumer;
 use datafusion::execution::{SendableRecordBatchStream, TaskContext};
@@ -29,6 +30,7 @@ pub(crate) struct PartitionReader {
     pub(crate) execution: Arc<Execution>,
     pub(crate) partition: usize,
     pub(crate) partitions: usize,
+    pub(crate) config: Arc<ConfigOptions>,
     pub(crate) metrics: ScanMetrics,
     /// What the client counts for this partition.
     pub(crate) counters: Arc<ReadCounters>,
@@ -126,6 +128,7 @@ impl PartitionReader {
             spec: &self.spec,
             late_filters: &self.late_filters,
             partitions: self.partitions,
+            config: &self.config,
         };
         let Some(opened) = self.execution.opened(&terms, &self.metrics).await? else {
             return Ok(None);
@@ -173,10 +176,13 @@ impl PartitionReader {
             Some(StreamBatch { batch, .. }) => {
                 let timer = self.metrics.baseline.elapsed_compute().timer();
                 let aligned = opened.alignment.apply(&batch);
+                let aligned = aligned.map_err(|error| error.with_context(context()))?;
+                let kept = match &opened.guard {
+                    Some(guard) => guard.keep(&batch, aligned)?,
+                    None => aligned,
+                };
                 timer.done();
-                Ok(Some(
-                    aligned.map_err(|error| error.with_context(context()))?,
-                ))
+                Ok(Some(kept))
             }
             None => Ok(None),
         }

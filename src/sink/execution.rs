@@ -16,7 +16,7 @@ use tokio::sync::watch;
 
 use super::protocol::{BigQuerySink, Committable, Committer};
 use super::{load, overwrite};
-use crate::error::{ErrorKind, Result};
+use crate::error::Result;
 
 /// One execution.
 pub(super) struct Execution {
@@ -132,15 +132,18 @@ impl Execution {
         prepared: Vec<Committable>,
     ) -> Result<u64> {
         self.begin_commit(&prepared);
-        let committed = committer.commit(prepared.clone()).await;
-        if let Err(error) = &committed
-            && error.kind() == ErrorKind::InvalidArgument
-            && !error.may_have_applied()
-        {
-            load::discard(&self.sink.shared, files_of(&prepared).collect());
-            overwrite::discard(&self.sink.shared, &prepared);
-        }
-        committed
+        let refused = match committer.commit(prepared.clone()).await {
+            Err(error) if load::is_final(&error) => error,
+            committed => return committed,
+        };
+        let files: Vec<_> = files_of(&prepared).collect();
+        let refused = match files.is_empty() {
+            true => refused,
+            false => refused.with_context("nothing is written, and the staged files are deleted"),
+        };
+        load::discard(&self.sink.shared, files);
+        overwrite::discard(&self.sink.shared, &prepared);
+        Err(refused)
     }
 
     fn give_up(&self) {

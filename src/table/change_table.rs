@@ -174,7 +174,7 @@ impl BigQueryChangeTable {
     /// An option that is wrong.
     pub(super) fn insert_terms(&self, defaults: &RawOptions) -> Result<InsertTerms<'_>> {
         let options = self.options(defaults)?.sink;
-        Ok(InsertTerms::new(&self.takes, options))
+        Ok(InsertTerms::new(&self.table, &self.takes, options))
     }
 
     fn refuse<T>(&self, what: &str, instead: &str) -> DataFusionResult<T> {

@@ -20,6 +20,7 @@ use datafusion::logical_expr::{
 
 use crate::error::{Error, ErrorKind};
 use crate::sink::{checked_metadata, checked_type, checked_values};
+use crate::types::TableRef;
 use crate::types::create::{NewModes, table_schema_for};
 use crate::types::encode::FieldMarks;
 
@@ -36,6 +37,7 @@ pub(super) enum Misfit {
 /// The column that a value goes to, as errors name it.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub(super) struct Goal {
+    pub(super) table: TableRef,
     pub(super) column: String,
     /// Its type, as BigQuery calls it.
     pub(super) type_name: String,
@@ -201,10 +203,14 @@ impl ExactCast {
             true => "a row".to_string(),
             false => place.join(", "),
         };
-        Error::new(
+        let error = Error::new(
             ErrorKind::InvalidArgument,
             format!("{place} cannot be written: {}", self.reason(array, at, why)),
-        )
+        );
+        match &self.goal {
+            Some(goal) => error.with_context(format!("writing table {}", goal.table)),
+            None => error,
+        }
         .into()
     }
 }
@@ -451,6 +457,7 @@ mod tests {
     #[test]
     fn what_cannot_be_cast_is_told_beside_the_rest() {
         let goal = Goal {
+            table: "p.d.t".parse().unwrap(),
             column: "n".into(),
             type_name: "INT64".into(),
         };

@@ -99,6 +99,11 @@ impl LiveTable {
         Ok(reading)
     }
 
+    /// Whether no query job is needed to read it.
+    pub(crate) fn is_read_directly(&self) -> bool {
+        reading(&self.kind) == Reading::Directly
+    }
+
     /// That a read with this restriction is not refused for want of a filter.
     /// Whether the filter is one that the service can use, it decides itself.
     ///

@@ -25,15 +25,15 @@ use crate::query::{
     BigQueryQueryExec, JobSource, JobTerms, QuerySource, Relation, SharedRuns, of_results,
     partitions, statement,
 };
-use crate::scan::{BigQueryScanExec, Pushdown, ReadSpec, Snapshots, Source};
+use crate::scan::{BigQueryScanExec, Pushdown, ReadSpec, Snapshots, Source, support};
 use crate::sink::{BigQueryCommitExec, BigQueryWriteExec, new_columns};
 use crate::types::{Field, FieldType, Mode, TableRef, TableSchema, arrow};
 
 /// A BigQuery table.
 ///
 /// Its columns are those of the live table when the provider was made. Filters
-/// that BigQuery can evaluate travel with the read session; DataFusion evaluates
-/// them again.
+/// that BigQuery can evaluate travel with the read session; DataFusion evaluates those
+/// again that BigQuery understands in its own way.
 #[derive(Debug)]
 pub struct BigQueryTable {
     pub(super) client: Client,
@@ -285,6 +285,18 @@ impl BigQueryTable {
         Ok(BigQueryQueryExec::new(Arc::new(source), spec, partitions))
     }
 
+    /// That a table is read which was declared only.
+    fn not_there(&self, options: &Options) -> Error {
+        let why = match &options.sink.destination.pattern {
+            Some(pattern) => format!(
+                "does not exist: rows that are inserted here go to the tables of option \
+                 'sink.destination' ('{pattern}'): read those by their own names"
+            ),
+            None => "does not exist yet: the first INSERT into it creates it".to_string(),
+        };
+        Error::new(ErrorKind::NotFound, format!("table {} {why}", self.table))
+    }
+
     /// What to read: the table as it was found, or as it is by now.
     async fn readable(&self, options: &Options) -> Result<Arc<LiveTable>> {
         let live = match &self.state {
@@ -292,21 +304,11 @@ impl BigQueryTable {
             State::Declared {
                 schema: declared, ..
             } => {
-                let found =
-                    self.client.get_table(&self.table).await.map_err(|error| {
-                        match error.kind() {
-                            ErrorKind::NotFound => Error::new(
-                                ErrorKind::NotFound,
-                                format!(
-                                    "table {} does not exist yet: the first INSERT into it \
-                                     creates it",
-                                    self.table
-                                ),
-                            )
-                            .with_source(error),
-                            _ => error,
-                        }
-                    })?;
+                let found = self.client.get_table(&self.table).await;
+                let found = found.map_err(|error| match error.kind() {
+                    ErrorKind::NotFound => self.not_there(options).with_source(error),
+                    _ => error,
+                })?;
                 let terms = SchemaTerms::from(options);
                 let live = LiveTable::new(self.table.clone(), found, terms);
                 live.check_declared(declared, NewColumns::Missing)?;
@@ -473,16 +475,17 @@ impl TableProvider for BigQueryTable {
         )))
     }
 
-    /// Every filter is given to the scan. Nearly all are kept (Inexact): a
-    /// restriction that the service refuses is dropped when the session opens,
-    /// and then only the engine's filter remains; and the scan shows in EXPLAIN
-    /// which filters the restriction leaves to the engine. Exact are the few
-    /// that the engine would fail to evaluate.
+    /// Every filter is given to the scan. Exact are those that the scan itself answers
+    /// for: by a condition that keeps the same rows, or by evaluating the filter where a
+    /// session opens without the condition. What is left to the engine stays with it
+    /// (Inexact), and so does everything where a query job reads, whose result may lack
+    /// the columns. The scan shows in EXPLAIN what the restriction does not say.
     fn supports_filters_pushdown(
         &self,
         filters: &[&Expr],
     ) -> DataFusionResult<Vec<TableProviderFilterPushDown>> {
         let answer = |filter: &&Expr| match &self.state {
+            State::Live { live, .. } if live.is_read_directly() => support(&live.columns, filter),
             State::Live { live, .. } if replacement(&live.columns, filter).is_some() => {
                 TableProviderFilterPushDown::Exact
             }

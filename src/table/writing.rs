@@ -16,10 +16,11 @@ use crate::options::{
 };
 use crate::sink::{BigQuerySink, CommitTime, Run};
 use crate::types::encode::{FieldMarks, RowEncoder, RowFormat};
-use crate::types::{TableSchema, arrow};
+use crate::types::{TableRef, TableSchema, arrow};
 
 /// What of a table and of options decides how values of an INSERT are cast.
 pub(super) struct InsertTerms<'a> {
+    table: &'a TableRef,
     columns: &'a TableSchema,
     marks: FieldMarks,
     /// What becomes of values that a column cannot hold.
@@ -28,8 +29,9 @@ pub(super) struct InsertTerms<'a> {
 
 impl<'a> InsertTerms<'a> {
     /// The terms for a table with these columns.
-    pub(super) fn new(columns: &'a TableSchema, options: SinkOptions) -> Self {
+    pub(super) fn new(table: &'a TableRef, columns: &'a TableSchema, options: SinkOptions) -> Self {
         Self {
+            table,
             columns,
             marks: FieldMarks {
                 json: options.json_field_paths,
@@ -46,6 +48,7 @@ impl<'a> InsertTerms<'a> {
     pub(super) fn goal(&self, column: &str) -> Option<Goal> {
         let column = self.columns.field(column)?;
         Some(Goal {
+            table: self.table.clone(),
             column: column.name.clone(),
             type_name: column.type_name(),
         })
@@ -110,7 +113,7 @@ impl BigQueryTable {
             State::Live { found, .. } => &found.schema,
             State::Declared { columns, .. } => columns,
         };
-        Ok(InsertTerms::new(columns, options))
+        Ok(InsertTerms::new(&self.table, columns, options))
     }
 
     /// As which run an INSERT is executed, if it may be repeated.

@@ -1,5 +1,8 @@
 //! INSERT by load jobs: what is written, what is refused, and what is left over.
 
+use std::time::Duration;
+
+use bigquery_local::faults::{Action, Rule};
 use datafusion::arrow::array::AsArray;
 use datafusion::arrow::datatypes::Int64Type;
 use datafusion::prelude::SessionContext;
@@ -362,4 +365,80 @@ async fn k17_rows_that_a_load_job_would_refuse_are_left_out_before() {
         ]);
         refused(&failing, &sql, &["row 2", "'s'", "STRING(3)"]).await;
     }
+}
+
+/// What is refused for good says so, and what is left of it.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_commit_that_is_refused_for_good_leaves_no_file_and_says_so() {
+    let server = server().await;
+    server
+        .query("CREATE TABLE d.t (n INT64, day DATE) PARTITION BY day")
+        .await;
+    let context = session(&server, []);
+    context
+        .sql(
+            "CREATE EXTERNAL TABLE t STORED AS BIGQUERY LOCATION 'demo.d.t' \
+             OPTIONS (sink.partition '20240101')",
+        )
+        .await
+        .unwrap();
+    refused(
+        &context,
+        "INSERT INTO t VALUES (1, DATE '2024-01-01'), (2, DATE '2024-01-02')",
+        &[
+            "demo.d.t$20240101",
+            "nothing is written, and the staged files are deleted",
+            "write only the rows of this partition to it, or all of them to demo.d.t",
+        ],
+    )
+    .await;
+    assert_eq!(count(&context, "t").await, 0);
+    // They are deleted behind the statement's back.
+    while !server.objects("bucket").await.is_empty() {
+        tokio::time::sleep(Duration::from_millis(5)).await;
+    }
+}
+
+/// Of several tables one is refused: what is written is told, and nothing is deleted that
+/// the others need.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_commit_of_several_tables_that_ends_in_between_says_what_is_written() {
+    let server = server().await;
+    for table in ["o_a", "o_b"] {
+        server
+            .query(&format!("CREATE TABLE d.{table} (n INT64, tenant STRING)"))
+            .await;
+    }
+    let context = session(&server, []);
+    context
+        .sql(
+            "CREATE EXTERNAL TABLE o (n BIGINT, tenant VARCHAR) STORED AS BIGQUERY \
+             LOCATION 'demo.d.o' OPTIONS (sink.destination 'demo.d.o_{tenant}')",
+        )
+        .await
+        .unwrap();
+    server.fault(
+        Rule::once(
+            "jobs.insert",
+            Action::Http {
+                status: 400,
+                reason: "invalid".into(),
+                message: "not this one".into(),
+            },
+        )
+        .after(1),
+    );
+    let insert = "INSERT INTO o VALUES (1, 'a'), (2, 'b')";
+    let failed = error(&context, insert).await.to_string();
+    for part in [
+        "rows of 1 of 2 tables and partitions are written",
+        "demo.d.o_b",
+        "not this one",
+        "they stay under gs://bucket/staged",
+    ] {
+        assert!(failed.contains(part), "{failed}");
+    }
+    assert_eq!(count(&context, "o_a").await, 1);
+    assert_eq!(count(&context, "o_b").await, 0);
+    assert_eq!(server.objects("bucket").await.len(), 1);
 }

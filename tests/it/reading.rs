@@ -68,7 +68,7 @@ async fn only_what_is_needed_is_asked_for() {
     .await;
     assert_eq!(
         scan_line(&plan),
-        "BigQueryScanExec: table=demo.d.t, selected_fields=[id, Name, flag], \
+        "BigQueryScanExec: table=demo.d.t, selected_fields=[id], \
          row_restriction=(`flag`) AND (`Name` != 'x')"
     );
     assert_eq!(run(&context, &plan).await, 8);

@@ -117,10 +117,25 @@ async fn what_cannot_be_routed_is_refused_at_planning() {
     let sql = "CREATE EXTERNAL TABLE orders (tenant VARCHAR, id BIGINT) STORED AS BIGQUERY \
                LOCATION 'demo.d.orders' OPTIONS (sink.destination 'demo.d.orders_{tenant}')";
     let failed = error(&context, sql).await.to_string();
-    for part in ["storage_api_atomic", "sink.destination"] {
+    for part in [
+        "storage_api_atomic",
+        "sink.destination",
+        "'storage_api_exactly_once' or 'file_loads'",
+    ] {
         assert!(failed.contains(part), "{failed}");
     }
     let context = server.session(1);
+    rows(&context, sql).await;
+    let failed = error(&context, "SELECT * FROM orders").await.to_string();
+    for part in [
+        "demo.d.orders",
+        "'sink.destination'",
+        "orders_{tenant}",
+        "own names",
+    ] {
+        assert!(failed.contains(part), "{failed}");
+    }
+    rows(&context, "DROP TABLE orders").await;
     rows(&context, &sql.replace("{tenant}", "{nope}")).await;
     let failed = error(&context, "INSERT INTO orders VALUES ('a', 1)")
         .await

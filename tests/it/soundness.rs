@@ -13,6 +13,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
+use bigquery_local::faults::{Action, Rule};
 use chrono::{DateTime, NaiveDate, TimeDelta};
 use datafusion::arrow::array::{AsArray, RecordBatch};
 use datafusion::arrow::datatypes::Int64Type;
@@ -29,6 +30,10 @@ use crate::harness::{Server, metric, rows};
 use values::{BYTES, CENTS, DATES, EXTREMES, FLOATS, INTS, MICROS, NUMERICS, TEXTS, TIMES};
 
 const ROWS: usize = 80;
+
+/// The table of which the service refuses every restriction, so that the filters which
+/// the scan has promised are evaluated by it.
+const REFUSED: &str = "refused";
 
 fn fields() -> Value {
     let field = |name: &str, kind: &str| json!({"name": name, "type": kind});
@@ -195,7 +200,9 @@ async fn kept(context: &SessionContext, table: &str, predicate: &str) -> Result<
     let running = collect(Arc::clone(&plan), context.task_ctx());
     let batches = running.await.map_err(said)?;
     // A refusal would only cost another session, and hide that it was one.
-    assert_eq!(metric(&plan, "restriction_refusals"), 0, "{query}");
+    if !table.ends_with(REFUSED) {
+        assert_eq!(metric(&plan, "restriction_refusals"), 0, "{query}");
+    }
     let ids = |batch: &RecordBatch| {
         let ids = batch.column(0).as_primitive::<Int64Type>();
         ids.values().to_vec()
@@ -221,15 +228,19 @@ async fn pushdown_keeps_the_rows_that_the_engine_keeps() {
     let server = Server::start(1 << 20).await;
     server.create_dataset("d").await;
     let context = server.session(1);
-    for table in ["extreme", "plain"] {
+    for table in ["extreme", "plain", REFUSED] {
         create(&server, &context, seed, table).await;
     }
+    let refusal = Rule::once("CreateReadSession", Action::RefuseRestriction);
+    server.fault(refusal.on_table(format!("*.{REFUSED}")).always());
     let before = server.sessions().len();
     let next = Arc::new(AtomicU64::new(cases.start));
     let compared = Arc::new(AtomicU64::new(0));
+    let required = Arc::new(AtomicU64::new(0));
     let workers: Vec<_> = (0..4)
         .map(|_| {
-            let (context, next, compared) = (context.clone(), next.clone(), compared.clone());
+            let (context, next) = (context.clone(), next.clone());
+            let (compared, required) = (compared.clone(), required.clone());
             tokio::spawn(async move {
                 loop {
                     let case = next.fetch_add(1, Ordering::Relaxed);
@@ -244,12 +255,22 @@ async fn pushdown_keeps_the_rows_that_the_engine_keeps() {
                     };
                     let depth = random.random_range(0..4);
                     let predicate = generate::predicate(&mut random, depth);
+                    let table = match random.random_ratio(1, 6) {
+                        true => REFUSED,
+                        false => table,
+                    };
                     let memory = format!("memory_{table}");
                     // What the engine cannot evaluate is an error in any case.
                     let Ok(expected) = kept(&context, &memory, &predicate).await else {
                         continue;
                     };
                     let found = kept(&context, &format!("bq.d.{table}"), &predicate).await;
+                    // What the engine would fail on, the service has to evaluate.
+                    if table == REFUSED && found.as_ref().is_err_and(|e| e.contains("too complex"))
+                    {
+                        required.fetch_add(1, Ordering::Relaxed);
+                        continue;
+                    }
                     assert_eq!(
                         found,
                         Ok(expected),
@@ -272,8 +293,12 @@ async fn pushdown_keeps_the_rows_that_the_engine_keeps() {
         .filter(|s| !s.row_restriction.is_empty())
         .count();
     let compared = compared.load(Ordering::Relaxed);
+    let required = required.load(Ordering::Relaxed);
     assert!(
-        tried == 1 || compared * 10 > tried * 6 && restricted as u64 * 10 > compared * 4,
-        "{tried} cases, {compared} compared, {restricted} restricted"
+        tried == 1
+            || compared * 10 > tried * 6
+                && restricted as u64 * 10 > compared * 4
+                && required * 50 < compared,
+        "{tried} cases, {compared} compared, {restricted} restricted, {required} need the service"
     );
 }

@@ -58,11 +58,21 @@ pub fn refuse(context: &SessionContext, statement: &Statement) -> Result<()> {
             .catalog(&catalog)
             .is_some_and(|catalog| catalog.downcast_ref::<BigQueryCatalog>().is_some());
         if is_bigquery {
+            let instead = match parts {
+                Parts::Schema => format!(
+                    "a dataset is made and removed by BigQuery's own tools, as with 'bq mk', or \
+                     by requests to the REST endpoint (SHOW bigquery.rest_endpoint), and a \
+                     schema of this session is outside of catalog {catalog}"
+                ),
+                Parts::Table => format!(
+                    "a table is made by the first INSERT into one declared with CREATE EXTERNAL \
+                     TABLE … STORED AS BIGQUERY, and a table of this session has a name outside \
+                     of catalog {catalog}"
+                ),
+            };
             return plan_err!(
                 "{words} {name}: this version reads BigQuery and writes rows to it, and does not \
-                 define, change or drop anything by this statement; a table is made by the first \
-                 INSERT into one declared with CREATE EXTERNAL TABLE … STORED AS BIGQUERY, and a \
-                 table of this session has a name outside of catalog {catalog}"
+                 define, change or drop anything by this statement; {instead}"
             );
         }
     }

@@ -14,7 +14,7 @@ use super::unloadable;
 use crate::client::rest::bulk_jobs::{BulkJob, BulkWork, JobTarget};
 use crate::client::rest::temporary::{KnownRows, TableDefinition};
 use crate::client::{Client, background};
-use crate::error::{Error, ErrorKind, Result};
+use crate::error::{Effect, Error, ErrorKind, Result};
 use crate::options::{LoadDisposition, StagedFiles, StagingFormat};
 use crate::sink::metrics::CommitCounters;
 use crate::sink::protocol::FileLoads;
@@ -27,25 +27,31 @@ const LIFETIME: TimeDelta = TimeDelta::hours(48);
 /// Requests that delete things, at a time.
 const DELETIONS: usize = 16;
 
+/// Whether the same commit would be refused again, however often it is made.
+pub(in crate::sink) fn is_final(error: &Error) -> bool {
+    error.kind() == ErrorKind::InvalidArgument && !error.may_have_applied()
+}
+
 /// Loads what was staged, each table's files as one change.
 pub(in crate::sink) async fn commit(
     shared: &SinkShared,
     prepared: Vec<FileLoads>,
     counters: &CommitCounters,
 ) -> Result<()> {
-    for group in groups(prepared)? {
-        if let Err(error) = group.commit(shared, counters).await {
-            let path = match &shared.options.file_loads.staging_path {
-                Some(path) => path.to_string(),
-                None => "Cloud Storage".to_string(),
-            };
-            return Err(error.with_context(format!(
-                "loading {} staged files into {} (they stay under {path}, and the same commit can \
-                 be made again)",
-                group.files.len(),
-                group.target
-            )));
-        }
+    let groups = groups(prepared)?;
+    for (done, group) in groups.iter().enumerate() {
+        let Err(error) = group.commit(shared, counters).await else {
+            continue;
+        };
+        return Err(match done {
+            0 => group.explain(shared, error),
+            _ => group
+                .explain(shared, error.with_effect(Effect::Unknown))
+                .with_context(format!(
+                    "rows of {done} of {} tables and partitions are written",
+                    groups.len()
+                )),
+        });
     }
     Ok(())
 }
@@ -121,6 +127,30 @@ fn groups(prepared: Vec<FileLoads>) -> Result<Vec<Group>> {
 }
 
 impl Group {
+    /// What the error means for the files and for whoever made the commit.
+    fn explain(&self, shared: &SinkShared, error: Error) -> Error {
+        let mut said = format!(
+            "loading {} staged files into {}",
+            self.files.len(),
+            self.target
+        );
+        if is_final(&error) {
+            if self.target.partition.is_some() && error.message().contains("partition") {
+                said.push_str(&format!(
+                    " (write only the rows of this partition to it, or all of them to {})",
+                    self.target.table
+                ));
+            }
+        } else {
+            let path = shared.options.file_loads.staging_path.as_ref();
+            said.push_str(&format!(
+                " (they stay under {}, and the same commit can be made again)",
+                path.map_or_else(|| "Cloud Storage".to_string(), ToString::to_string)
+            ));
+        }
+        error.with_context(said)
+    }
+
     async fn commit(&self, shared: &SinkShared, counters: &CommitCounters) -> Result<()> {
         let client = &shared.client;
         let options = &shared.options.file_loads;

@@ -15,7 +15,7 @@ mod stage;
 
 pub use plan::{LoadLimits, StagedFile};
 
-pub(super) use commit::{commit, delete_tables, discard};
+pub(super) use commit::{commit, delete_tables, discard, is_final};
 pub(super) use job::{Jobs, Work, named};
 pub(super) use stage::LoadWriter;
 

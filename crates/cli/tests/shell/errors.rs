@@ -243,9 +243,13 @@ fn what_would_change_bigquery() {
             "CREATE SCHEMA fresh",
         ),
     ] {
+        let instead = match said.contains("SCHEMA") {
+            true => "bigquery.rest_endpoint",
+            false => "CREATE EXTERNAL TABLE",
+        };
         names(
             dfbq_local(&["-c", sql]).run(),
-            &[said, "this version reads BigQuery", "catalog bq"],
+            &[said, "this version reads BigQuery", "catalog bq", instead],
         );
     }
     for sql in [
