@@ -50,15 +50,12 @@ impl Shaped for Expr {
                 None => Shape::Other,
             },
             Expr::Case(case) => Shape::Case {
-                whens: match case.expr {
-                    // What a value is compared with is no condition.
-                    Some(_) => Vec::new(),
-                    None => case
-                        .when_then_expr
-                        .iter()
-                        .map(|(when, _)| &**when)
-                        .collect(),
-                },
+                subject: case.expr.as_deref(),
+                whens: case
+                    .when_then_expr
+                    .iter()
+                    .map(|(when, _)| &**when)
+                    .collect(),
                 thens: case
                     .when_then_expr
                     .iter()

@@ -56,10 +56,8 @@ impl Shaped for Arc<dyn PhysicalExpr> {
         } else if let Some(case) = self.downcast_ref::<CaseExpr>() {
             let branches = case.when_then_expr();
             Shape::Case {
-                whens: match case.expr() {
-                    Some(_) => Vec::new(),
-                    None => branches.iter().map(|(when, _)| when).collect(),
-                },
+                subject: case.expr(),
+                whens: branches.iter().map(|(when, _)| when).collect(),
                 thens: branches.iter().map(|(_, then)| then).collect(),
                 otherwise: case.else_expr(),
             }

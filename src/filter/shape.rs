@@ -39,8 +39,9 @@ pub(crate) enum Shape<'a, E> {
     /// A conversion to another type.
     Convert(&'a E, Step),
     Call(Known, &'a [E]),
-    /// `CASE`; `whens` is empty where they are not conditions.
+    /// `CASE`; with a subject a branch is taken where that equals its `WHEN`.
     Case {
+        subject: Option<&'a E>,
         whens: Vec<&'a E>,
         thens: Vec<&'a E>,
         otherwise: Option<&'a E>,
@@ -121,20 +122,21 @@ fn read<E: Shaped>(expr: &E, depth: usize) -> Option<Predicate> {
             leaf(Leaf::Value(operand(expr)?))
         }
         Shape::Case {
+            subject,
             whens,
             thens,
             otherwise,
         } => {
-            // TRUE comes out of a branch that is TRUE, and one with a condition
-            // is only taken where the condition is TRUE.
-            let branches =
-                thens
-                    .into_iter()
-                    .enumerate()
-                    .map(|(index, then)| match whens.get(index) {
-                        Some(when) => Predicate::All(vec![inner(when), inner(then)]),
-                        None => inner(then),
-                    });
+            // TRUE comes out of a branch that is TRUE, and one is only taken where its
+            // condition is TRUE.
+            let taken = |when| match subject {
+                Some(subject) => comparison(subject, Operator::Eq, when, depth),
+                None => Some(inner(when)),
+            };
+            let branches = whens.into_iter().zip(thens).map(|(when, then)| {
+                let taken = taken(when).unwrap_or(Predicate::Other);
+                Predicate::All(vec![taken, inner(then)])
+            });
             let otherwise = otherwise.map(inner);
             let any = Predicate::Any(branches.chain(otherwise).collect());
             Some(Predicate::Implies(Box::new(any)))

@@ -493,12 +493,18 @@ async fn branches_of_case_are_alternatives() {
     let case = "CASE n WHEN 1 THEN name = 'a' WHEN 2 THEN flag ELSE d > DATE '2024-01-01' END";
     assert_eq!(
         text(case).await,
-        "((`name` = 'a') OR (`flag`) OR (`d` > DATE '2024-01-01'))"
+        "(((`n` = 1) AND (`name` = 'a')) OR ((`n` = 2) AND (`flag`)) OR \
+         (`d` > DATE '2024-01-01'))"
     );
     assert_eq!(text(&format!("NOT ({case})")).await, "");
     assert_eq!(
         text("CASE n WHEN 1 THEN name = 'a' WHEN 2 THEN abs(n) = 1 END").await,
-        ""
+        "(((`n` = 1) AND (`name` = 'a')) OR (`n` = 2))"
+    );
+    // What cannot be said of a branch leaves what it comes to.
+    assert_eq!(
+        text("CASE abs(n) WHEN 1 THEN name = 'a' WHEN 2 THEN flag END").await,
+        "((`name` = 'a') OR (`flag`))"
     );
 }
 
