@@ -6,14 +6,14 @@ use datafusion::arrow::datatypes::{DataType, Field as ArrowField, Schema, TimeUn
 use datafusion::catalog::{Session, TableProvider};
 use datafusion::common::tree_node::TreeNode;
 use datafusion::error::Result;
-use datafusion::logical_expr::{Expr, LogicalPlan, TableProviderFilterPushDown, TableType};
+use datafusion::logical_expr::{Expr, LogicalPlan, TableProviderFilterPushDown, TableType, cast};
 use datafusion::physical_plan::ExecutionPlan;
-use datafusion::prelude::SessionContext;
+use datafusion::prelude::{SessionContext, col, lit};
 
 use super::condition::Condition;
 use super::restriction::{Admission, MAX_RESTRICTION_BYTES, Restriction};
 use super::rules::{Claim, RULES};
-use super::translate::translate;
+use super::translate::{may_fail, translate};
 use super::user::UserRestriction;
 use crate::types::{Field, FieldType, Mode, TableSchema, TimestampDigits};
 
@@ -506,6 +506,27 @@ async fn branches_of_case_are_alternatives() {
         text("CASE abs(n) WHEN 1 THEN name = 'a' WHEN 2 THEN flag END").await,
         "((`name` = 'a') OR (`flag`))"
     );
+}
+
+/// What the engine may fail on stays with it, beside what it is said with.
+#[test]
+fn casts_without_room_are_told() {
+    let schema = sample();
+    let cast = |column: &str, to: DataType| cast(col(column), to).gt(lit(1_i64));
+    for (filter, fails) in [
+        (col("n").gt(lit(1_i64)), false),
+        (cast("n", DataType::Int64), false),
+        (cast("n", DataType::Int32), true),
+        (cast("n", DataType::Float64), false),
+        (cast("n", DataType::Decimal128(20, 0)), false),
+        (cast("n", DataType::Decimal128(20, 2)), true),
+        (cast("amount", DataType::Decimal128(38, 9)), false),
+        (cast("amount", DataType::Decimal128(38, 10)), true),
+        (cast("d", DataType::Date64), false),
+        (cast("n", DataType::Int32).and(col("flag")), true),
+    ] {
+        assert_eq!(may_fail(&schema, &filter), fails, "{filter}");
+    }
 }
 
 #[tokio::test]

@@ -2,15 +2,18 @@
 
 use std::sync::Arc;
 
-use datafusion::arrow::datatypes::{DataType, TimeUnit};
-use datafusion::logical_expr::Expr;
+use datafusion::arrow::datatypes::{DataType, Schema, TimeUnit};
+use datafusion::common::ScalarValue;
+use datafusion::common::tree_node::TreeNode;
+use datafusion::logical_expr::{Expr, Operator};
 use datafusion::physical_expr::PhysicalExpr;
+use datafusion::physical_expr::expressions::{BinaryExpr, lit};
 
 use super::condition::{Comparison, Condition, Necessary, Test};
 use super::predicate::{Leaf, Operand, Predicate, Step, Truth};
 use super::rules::RULES;
 use super::shape::predicate;
-use crate::types::TableSchema;
+use crate::types::{FieldType, TableSchema};
 
 /// The condition that a logical predicate over the table puts on its rows, or
 /// None where nothing can be said.
@@ -29,6 +32,27 @@ pub(crate) fn translate_physical(
     Some(condition(schema, &predicate(expr))?.weaken())
 }
 
+/// Whether a condition can say which values of `key` are wanted, an expression over the
+/// columns of `arrow`.
+pub(crate) fn takes_values(
+    schema: &TableSchema,
+    key: &Arc<dyn PhysicalExpr>,
+    arrow: &Schema,
+) -> bool {
+    let value = key
+        .data_type(arrow)
+        .and_then(|data_type| ScalarValue::new_default(&data_type));
+    // What has no sample has to show itself.
+    let Ok(value) = value else {
+        return true;
+    };
+    [Operator::Eq, Operator::GtEq].into_iter().any(|operator| {
+        let test = BinaryExpr::new(Arc::clone(key), operator, lit(value.clone()));
+        let test: Arc<dyn PhysicalExpr> = Arc::new(test);
+        translate_physical(schema, &test).is_some()
+    })
+}
+
 /// The condition that has to stand in for a predicate, because the engine cannot
 /// evaluate the predicate on every value that the columns may hold: it turns a
 /// date into nanoseconds, which end in the year 2262, and fails beyond. None
@@ -44,18 +68,66 @@ pub(crate) fn replacement(schema: &TableSchema, expr: &Expr) -> Option<Condition
 
 /// Whether a leaf takes a column's values to nanoseconds.
 fn overflows(predicate: &Predicate) -> bool {
-    let to_nanos = |operand: &Operand| {
+    any_operand(predicate, &|operand| {
         operand.steps.iter().any(|step| {
             matches!(
                 step,
                 Step::Cast(DataType::Timestamp(TimeUnit::Nanosecond, _))
             )
         })
+    })
+}
+
+/// Whether the engine may fail to evaluate a predicate on values of the columns, because a
+/// cast has no room for all of them. What it evaluates beside others it may not reach.
+pub(crate) fn may_fail(schema: &TableSchema, expr: &Expr) -> bool {
+    // Most filters have none, and some have long lists.
+    let is_cast = |part: &Expr| Ok(matches!(part, Expr::Cast(_)));
+    if expr.exists(is_cast).is_ok_and(|found| !found) {
+        return false;
+    }
+    any_operand(&predicate(expr), &|operand| {
+        let Some(field) = schema.field_at(&operand.path.0) else {
+            return true;
+        };
+        operand.steps.iter().any(|step| match step {
+            Step::Cast(to) => !has_room(&field.field_type, to),
+            Step::TryCast(_) | Step::Truncate(_) | Step::Year => false,
+        })
+    })
+}
+
+/// Whether a type has room for all values of a column.
+fn has_room(column: &FieldType, to: &DataType) -> bool {
+    let whole_digits = match column {
+        FieldType::Int64 => 19,
+        FieldType::Numeric(None) => 29,
+        FieldType::BigNumeric(None) => 39,
+        FieldType::Numeric(Some(of)) | FieldType::BigNumeric(Some(of)) => {
+            i16::from(of.precision) - i16::from(of.scale)
+        }
+        _ => 0,
     };
+    match to {
+        DataType::Decimal32(precision, scale)
+        | DataType::Decimal64(precision, scale)
+        | DataType::Decimal128(precision, scale)
+        | DataType::Decimal256(precision, scale) => {
+            i16::from(*precision) - i16::from(*scale) >= whole_digits
+        }
+        DataType::Float16 => false,
+        to => !to.is_integer() || *to == DataType::Int64 && *column == FieldType::Int64,
+    }
+}
+
+/// Whether `test` holds for something that a leaf is about.
+fn any_operand(predicate: &Predicate, test: &impl Fn(&Operand) -> bool) -> bool {
     match predicate {
-        Predicate::All(parts) | Predicate::Any(parts) => parts.iter().any(overflows),
+        Predicate::All(parts) | Predicate::Any(parts) => {
+            parts.iter().any(|part| any_operand(part, test))
+        }
         Predicate::Not(inner) | Predicate::Implies(inner) | Predicate::Leaf(Leaf::Is(inner, _)) => {
-            overflows(inner)
+            any_operand(inner, test)
         }
         Predicate::Leaf(
             Leaf::Value(operand)
@@ -64,7 +136,7 @@ fn overflows(predicate: &Predicate) -> bool {
             | Leaf::In(operand, _)
             | Leaf::IsNull(operand)
             | Leaf::Like(operand, _),
-        ) => to_nanos(operand),
+        ) => test(operand),
         Predicate::Constant(_) | Predicate::Other => false,
     }
 }

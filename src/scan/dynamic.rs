@@ -64,11 +64,12 @@ pub(crate) enum Waited {
 }
 
 impl LateFilters {
-    /// With those of `predicates` that are filters of this kind and not among
-    /// these yet; None where there is none.
+    /// With those of `predicates` that are filters of this kind, by a key that is
+    /// `of_use`, and not among these yet; None where there is none.
     pub(crate) fn offered<'a>(
         &self,
         predicates: impl IntoIterator<Item = &'a Arc<dyn PhysicalExpr>>,
+        of_use: impl Fn(&Arc<dyn PhysicalExpr>) -> bool,
     ) -> Option<Self> {
         let mut filters = self.0.clone();
         for predicate in predicates {
@@ -76,6 +77,10 @@ impl LateFilters {
                 .downcast_ref::<DynamicFilterPhysicalExpr>()
                 .is_none()
             {
+                continue;
+            }
+            // Nobody is to compute, or wait for, what no restriction can say.
+            if !predicate.children().into_iter().any(&of_use) {
                 continue;
             }
             let Some(id) = predicate.expression_id() else {
@@ -309,7 +314,9 @@ mod tests {
 
     fn awaiting(filter: &Arc<DynamicFilterPhysicalExpr>) -> LateFilters {
         let predicate: Arc<dyn PhysicalExpr> = Arc::clone(filter) as _;
-        let offered = LateFilters::default().offered([&predicate]).unwrap();
+        let offered = LateFilters::default()
+            .offered([&predicate], |_| true)
+            .unwrap();
         offered.decided(|_| Some(Stance::Awaited))
     }
 
@@ -325,11 +332,14 @@ mod tests {
     fn what_is_only_offered_is_not_shown() {
         let filter: Arc<dyn PhysicalExpr> = filter();
         let fixed = lit(true);
-        let offered = LateFilters::default().offered([&fixed, &filter, &filter]);
+        let offered = LateFilters::default().offered([&fixed, &filter, &filter], |_| true);
         let offered = offered.unwrap();
         assert_eq!(offered.0.len(), 1);
         assert_eq!(offered.shown().count(), 0);
-        assert!(offered.offered([&filter]).is_none(), "it is there already");
+        let again = offered.offered([&filter], |_| true);
+        assert!(again.is_none(), "it is there already");
+        let useless = LateFilters::default().offered([&filter], |_| false);
+        assert!(useless.is_none());
         let id = filter.expression_id().unwrap();
         let noted = offered.decided(|it| (it == id).then_some(Stance::Noted));
         assert_eq!(noted.shown().count(), 1);

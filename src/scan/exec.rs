@@ -30,6 +30,7 @@ use super::metrics::ScanMetrics;
 use super::prune;
 use super::spec::ReadSpec;
 use super::stream::PartitionReader;
+use crate::filter::translate::takes_values;
 use crate::plan_node::{apply, node, short, write_list};
 use crate::types::{LineageDataset, TableRef};
 
@@ -302,7 +303,9 @@ impl ExecutionPlan for BigQueryScanExec {
             .iter()
             .map(|filter| self.spec.over_columns(&filter.filter))
             .collect::<Result<Vec<_>>>()?;
-        Ok(match self.late_filters.offered(&offered) {
+        let (table, columns) = (&self.source.columns, &self.spec.columns);
+        let of_use = |key: &Arc<dyn PhysicalExpr>| takes_values(table, key, columns);
+        Ok(match self.late_filters.offered(&offered, of_use) {
             Some(late_filters) => {
                 answer.with_updated_node(Arc::new(self.with_late_filters(late_filters)))
             }

@@ -16,7 +16,7 @@ use super::guard::{Promised, planned_fields};
 use crate::error::Error;
 use crate::filter::condition::Condition;
 use crate::filter::restriction::{Admission, MAX_RESTRICTION_BYTES, Restriction};
-use crate::filter::translate::{replacement, translate};
+use crate::filter::translate::{may_fail, replacement, translate};
 use crate::filter::user::UserRestriction;
 use crate::types::{Field, FieldType, Mode, TableSchema};
 
@@ -105,7 +105,9 @@ impl ReadSpec {
         let mut promised = Vec::new();
         for (filter, _) in kept {
             let condition = translate(table, filter);
-            let is_exact = condition.as_ref().is_some_and(|found| exact(filter, found));
+            let is_exact = condition
+                .as_ref()
+                .is_some_and(|found| exact(table, filter, found));
             let admission = match (pushdown, &condition) {
                 (Pushdown::Filters, Some(condition)) => restriction.admit(condition),
                 (Pushdown::Nothing, _) | (_, None) => Admission::Part,
@@ -192,7 +194,7 @@ const MAX_KEPT_DEPTH: usize = 256;
 pub(crate) fn support(table: &TableSchema, filter: &Expr) -> TableProviderFilterPushDown {
     let is_exact = match replacement(table, filter) {
         Some(_) => true,
-        None => translate(table, filter).is_some_and(|condition| exact(filter, &condition)),
+        None => translate(table, filter).is_some_and(|found| exact(table, filter, &found)),
     };
     match is_exact {
         true => TableProviderFilterPushDown::Exact,
@@ -201,8 +203,10 @@ pub(crate) fn support(table: &TableSchema, filter: &Expr) -> TableProviderFilter
 }
 
 /// Whether the plan may rely on the scan for a filter with this condition.
-fn exact(filter: &Expr, condition: &Condition) -> bool {
-    matches!(condition, Condition::Equivalent(_)) && size(filter).1 <= MAX_KEPT_DEPTH
+fn exact(table: &TableSchema, filter: &Expr, condition: &Condition) -> bool {
+    matches!(condition, Condition::Equivalent(_))
+        && size(filter).1 <= MAX_KEPT_DEPTH
+        && !may_fail(table, filter)
 }
 
 /// The filter as text, or its size where the text could not be made.

@@ -212,6 +212,11 @@ async fn kept(context: &SessionContext, table: &str, predicate: &str) -> Result<
     Ok(ids)
 }
 
+fn is_of_the_engine(error: &str) -> bool {
+    let casts = ["Arrow error: Cast error", "Execution error: Cannot cast"];
+    casts.iter().any(|cast| error.starts_with(cast))
+}
+
 fn setting(name: &str) -> Option<u64> {
     std::env::var(name).ok()?.parse().ok()
 }
@@ -236,11 +241,12 @@ async fn pushdown_keeps_the_rows_that_the_engine_keeps() {
     let before = server.sessions().len();
     let next = Arc::new(AtomicU64::new(cases.start));
     let compared = Arc::new(AtomicU64::new(0));
-    let required = Arc::new(AtomicU64::new(0));
+    let (required, spared) = (Arc::new(AtomicU64::new(0)), Arc::new(AtomicU64::new(0)));
     let workers: Vec<_> = (0..4)
         .map(|_| {
             let (context, next) = (context.clone(), next.clone());
             let (compared, required) = (compared.clone(), required.clone());
+            let spared = spared.clone();
             tokio::spawn(async move {
                 loop {
                     let case = next.fetch_add(1, Ordering::Relaxed);
@@ -265,6 +271,12 @@ async fn pushdown_keeps_the_rows_that_the_engine_keeps() {
                         continue;
                     };
                     let found = kept(&context, &format!("bq.d.{table}"), &predicate).await;
+                    // Of other rows beside it the engine sometimes evaluates a part that it
+                    // spares itself here, and some parts cannot be evaluated on all rows.
+                    if found.as_ref().is_err_and(|e| is_of_the_engine(e)) {
+                        spared.fetch_add(1, Ordering::Relaxed);
+                        continue;
+                    }
                     // What the engine would fail on, the service has to evaluate.
                     if table == REFUSED && found.as_ref().is_err_and(|e| e.contains("too complex"))
                     {
@@ -294,11 +306,14 @@ async fn pushdown_keeps_the_rows_that_the_engine_keeps() {
         .count();
     let compared = compared.load(Ordering::Relaxed);
     let required = required.load(Ordering::Relaxed);
+    let spared = spared.load(Ordering::Relaxed);
     assert!(
         tried == 1
             || compared * 10 > tried * 6
                 && restricted as u64 * 10 > compared * 4
-                && required * 50 < compared,
-        "{tried} cases, {compared} compared, {restricted} restricted, {required} need the service"
+                && required * 50 < compared
+                && spared * 1_000 <= compared,
+        "{tried} cases, {compared} compared, {restricted} restricted, {required} need the service, \
+         {spared} failed"
     );
 }
