@@ -612,6 +612,8 @@ fn document() -> String {
          - CASE: TRUE comes out of one of its branches, so these are said as alternatives, and\n  \
            that is necessary only.\n\
          - Filters that joins complete while the query runs: by the same rules, necessary only.\n\
+         - A cast without room for every value of its column (`CAST(n AS INT)`): said, and\n  \
+           evaluated by the engine again, which fails on some values.\n\
          - Literals are folded before, and take the column's type.\n\
          - A conjunct that would take the restriction over 1,048,576 bytes is evaluated here.\n\
          - Fields of STRUCT columns are columns here; ARRAY columns and what is inside them are\n  \
