@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 
 use futures::future::BoxFuture;
 
-use crate::error::{Error, Result, RetryAdvice};
+use crate::error::{Effect, Error, ErrorKind, Result, RetryAdvice};
 
 /// Time and chance, so that tests need neither.
 pub trait Clock: fmt::Debug + Send + Sync {
@@ -141,15 +141,16 @@ impl Backoff {
         let first = *self.first_failure.get_or_insert(now);
         let delay = match error.retry_advice() {
             RetryAdvice::Never => return Err(error),
-            RetryAdvice::Backoff => self.delay(),
+            RetryAdvice::Backoff => self.delay(self.policy_for(&error)),
             // Coming back early would be refused again, so chance only adds.
             RetryAdvice::After(told) => {
                 told.saturating_add(told.mul_f64(0.25 * self.clock.chance().clamp(0.0, 1.0)))
             }
         };
+        let policy = self.policy_for(&error);
         let too_late =
-            now.saturating_duration_since(first).saturating_add(delay) > self.policy.max_elapsed;
-        if self.failures >= self.policy.max_attempts || too_late {
+            now.saturating_duration_since(first).saturating_add(delay) > policy.max_elapsed;
+        if self.failures >= policy.max_attempts || too_late {
             return Err(match self.failures {
                 1 => error,
                 failures => error.with_context(format!("gave up after {failures} attempts")),
@@ -160,12 +161,21 @@ impl Backoff {
         Ok(())
     }
 
+    /// A local server that says "too many" is there, and means it as the service does.
+    fn policy_for(&self, error: &Error) -> RetryPolicy {
+        match error.kind() {
+            ErrorKind::ResourceExhausted if self.policy == RetryPolicy::LOCAL_REQUEST => {
+                RetryPolicy::REQUEST
+            }
+            _ => self.policy,
+        }
+    }
+
     /// The exponential wait, a quarter more or less.
-    fn delay(&self) -> Duration {
+    fn delay(&self, policy: RetryPolicy) -> Duration {
         let exponent = i32::try_from(self.failures - 1).unwrap_or(i32::MAX);
-        let seconds =
-            self.policy.initial_delay.as_secs_f64() * self.policy.multiplier.powi(exponent);
-        let bounded = seconds.min(self.policy.max_delay.as_secs_f64());
+        let seconds = policy.initial_delay.as_secs_f64() * policy.multiplier.powi(exponent);
+        let bounded = seconds.min(policy.max_delay.as_secs_f64());
         Duration::from_secs_f64(bounded * (0.75 + 0.5 * self.clock.chance().clamp(0.0, 1.0)))
     }
 }
@@ -215,10 +225,19 @@ where
     F: Future<Output = Result<T>>,
 {
     let mut backoff = Backoff::new(policy, Arc::clone(clock));
+    let mut lost_answer = false;
     loop {
         match attempt().await {
             Ok(value) => return Ok(value),
-            Err(error) => backoff.after(error).await?,
+            Err(error) => {
+                // What an attempt may have done stays so, whatever becomes of later ones.
+                lost_answer |= error.may_have_applied();
+                let error = match lost_answer {
+                    true => error.with_effect(Effect::Unknown),
+                    false => error,
+                };
+                backoff.after(error).await?;
+            }
         }
     }
 }

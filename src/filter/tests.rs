@@ -614,6 +614,9 @@ fn document() -> String {
          - Filters that joins complete while the query runs: by the same rules, necessary only.\n\
          - A cast without room for every value of its column (`CAST(n AS INT)`): said, and\n  \
            evaluated by the engine again, which fails on some values.\n\
+         - The engine turns dates before 1677 or after 2262 into no nanoseconds: a comparison under\n  \
+           a cast to them is left to BigQuery alone, also where it refuses the rest, and\n  \
+           `date_trunc` of such a date fails where it is evaluated here.\n\
          - Literals are folded before, and take the column's type.\n\
          - A conjunct that would take the restriction over 1,048,576 bytes is evaluated here.\n\
          - Fields of STRUCT columns are columns here; ARRAY columns and what is inside them are\n  \

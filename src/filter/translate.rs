@@ -1,5 +1,6 @@
 //! Predicates to conditions: AND, OR and NOT around the rules.
 
+use std::cell::RefCell;
 use std::sync::Arc;
 
 use datafusion::arrow::datatypes::{DataType, Schema, TimeUnit};
@@ -13,7 +14,7 @@ use super::condition::{Comparison, Condition, Necessary, Test};
 use super::predicate::{Leaf, Operand, Predicate, Step, Truth};
 use super::rules::RULES;
 use super::shape::predicate;
-use crate::types::{FieldType, TableSchema};
+use crate::types::{Field, FieldType, Mode, TableSchema};
 
 /// The condition that a logical predicate over the table puts on its rows, or
 /// None where nothing can be said.
@@ -95,6 +96,40 @@ pub(crate) fn may_fail(schema: &TableSchema, expr: &Expr) -> bool {
             Step::TryCast(_) | Step::Truncate(_) | Step::Year => false,
         })
     })
+}
+
+/// How pseudo-columns begin; no other column may
+/// (<https://cloud.google.com/bigquery/docs/schemas#column_names>).
+const PSEUDO: &str = "_PARTITION";
+
+/// The first column that a filter is about and that is not in `now` what it was in `then`, so
+/// that what was said about it then may be wrong.
+pub(crate) fn changed<'a>(
+    then: &'a TableSchema,
+    now: &TableSchema,
+    expr: &Expr,
+) -> Option<&'a Field> {
+    let found = RefCell::new(None);
+    any_operand(&predicate(expr), &|operand| {
+        let path = &operand.path.0;
+        let (Some(was), is) = (then.field_at(path), now.field_at(path)) else {
+            return false;
+        };
+        // Pseudo-columns are in no schema and stay what they are.
+        if is.is_none() && was.name.starts_with(PSEUDO) {
+            return false;
+        }
+        let same = is.is_some_and(|is| {
+            is.field_type == was.field_type
+                && is.collation == was.collation
+                && (is.mode == Mode::Repeated) == (was.mode == Mode::Repeated)
+        });
+        if !same {
+            found.replace(Some(was));
+        }
+        !same
+    });
+    found.into_inner()
 }
 
 /// Whether a type has room for all values of a column.

@@ -78,6 +78,30 @@ impl SinkOptions {
                 && self.file_loads.write_disposition.replaces())
     }
 
+    /// That what is said of the rows in the table acts on an INSERT.
+    ///
+    /// # Errors
+    /// A disposition of load jobs where none is made.
+    pub(crate) fn check_disposition(&self) -> Result<()> {
+        let said = self.file_loads.write_disposition;
+        let acts = self.write_method == WriteMethod::FileLoads
+            || self.effect == WriteEffect::Replace
+            || said == LoadDisposition::Append;
+        if acts {
+            return Ok(());
+        }
+        let (disposition, method) = (
+            registry::SINK_WRITE_DISPOSITION.name,
+            registry::SINK_WRITE_METHOD.name,
+        );
+        Err(Error::configuration(format!(
+            "option '{disposition}' '{}' is about load jobs, and '{}' (option '{method}') adds rows: \
+             RESET the first one, set '{method}' to 'file_loads', or write INSERT OVERWRITE",
+            said.name(),
+            self.write_method.name()
+        )))
+    }
+
     /// What load jobs do with the rows that the table has.
     ///
     /// # Errors

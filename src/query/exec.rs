@@ -329,6 +329,7 @@ impl Partition {
             // A result is there once and stays as it is.
             snapshot: Snapshots::default().join(self.source.statement.clone(), &finished.table),
             options: self.source.options.clone(),
+            found_at: None,
         };
         let spec = self.source.result_spec(&self.spec);
         let scan = BigQueryScanExec::new(Arc::new(source), spec, self.partitions, None);

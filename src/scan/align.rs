@@ -46,11 +46,11 @@ impl Alignment {
         let mut positions = Vec::with_capacity(plan.fields().len());
         for field in plan.fields() {
             let Some(&(position, found)) = by_name.get(field.name().as_str()) else {
-                return Err(changed(field, "is gone"));
+                return Err(changed(field.name(), "is gone"));
             };
             if !same_layout(found.data_type(), field.data_type()) {
                 let now = format!("is now {} and was {}", found.data_type(), field.data_type());
-                return Err(changed(field, &now));
+                return Err(changed(field.name(), &now));
             }
             positions.push(position);
         }
@@ -83,12 +83,13 @@ impl Alignment {
     }
 }
 
-fn changed(field: &Field, how: &str) -> Error {
+/// That a column is not what it was when the query was planned.
+pub(super) fn changed(column: &str, how: &str) -> Error {
     Error::new(
         ErrorKind::FailedPrecondition,
         format!(
-            "column '{}' {how}: the table changed after the query was planned, run it again",
-            field.name()
+            "column '{column}' {how}: the table changed after the query was planned, run it again \
+             (and declare the table again, if it was declared before the change)"
         ),
     )
 }

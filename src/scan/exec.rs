@@ -26,6 +26,7 @@ use datafusion::physical_plan::{
 use super::dynamic::LateFilters;
 use super::execution::{Executions, Source};
 
+use super::guard::Sent;
 use super::metrics::ScanMetrics;
 use super::prune;
 use super::spec::ReadSpec;
@@ -93,16 +94,32 @@ impl BigQueryScanExec {
     }
 
     /// The columns that the read session is asked for. Should the service refuse the
-    /// restriction, those of its filters are asked for as well.
+    /// restriction, those of its filters are asked for as well; once the scan has run,
+    /// they are here.
     pub fn selected_fields(&self) -> Vec<String> {
-        self.spec.planned_fields()
+        match self.executions.asked() {
+            Some(asked) => asked.selected_fields,
+            None => self.spec.planned_fields(),
+        }
+    }
+
+    /// The filters of which the last session's restriction says nothing or not all.
+    fn local_filters(&self) -> Vec<String> {
+        let mut filters = self.spec.local_filters.clone();
+        let asked = self.executions.asked();
+        if asked.is_some_and(|asked| asked.sent == Sent::WithoutGenerated) {
+            filters.extend(self.spec.restricted_filters());
+        }
+        filters
     }
 
     /// The restriction that the read session is asked for; empty for none. Once
     /// the scan has run, that of its last session, with the keys of joins in it.
     pub fn row_restriction(&self) -> String {
-        let sent = self.executions.sent_restriction();
-        sent.unwrap_or_else(|| self.spec.restriction.text())
+        match self.executions.asked() {
+            Some(asked) => asked.restriction,
+            None => self.spec.restriction.text(),
+        }
     }
 
     /// Rows of the table by its metadata.
@@ -142,13 +159,13 @@ impl BigQueryScanExec {
     fn write(&self, f: &mut fmt::Formatter<'_>, separator: &str) -> fmt::Result {
         let spec = &self.spec;
         write!(f, "table={}", self.source.table)?;
-        write_list(f, separator, "selected_fields", spec.planned_fields())?;
+        write_list(f, separator, "selected_fields", self.selected_fields())?;
         let restriction = self.row_restriction();
         if !restriction.is_empty() {
             write!(f, "{separator}row_restriction={}", short(&restriction))?;
         }
         write_list(f, separator, "projection", spec.outputs())?;
-        write_list(f, separator, "local_filters", &spec.local_filters)?;
+        write_list(f, separator, "local_filters", self.local_filters())?;
         let awaited = self.late_filters.awaited_columns();
         write_list(f, separator, "late_filters", &awaited)?;
         if let Some(limit) = spec.limit {

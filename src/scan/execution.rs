@@ -4,6 +4,7 @@ use std::borrow::Cow;
 use std::collections::VecDeque;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::{Duration, Instant};
 
 use chrono::{DateTime, TimeDelta, Utc};
 use datafusion::common::config::ConfigOptions;
@@ -11,7 +12,7 @@ use datafusion::error::DataFusionError;
 use parking_lot::Mutex;
 use tokio::sync::OnceCell;
 
-use super::align::Alignment;
+use super::align::{self, Alignment};
 use super::dynamic::{LateFilters, Waited, is_never};
 use super::guard::{Guard, Sent, SessionGuard};
 use super::metrics::{ScanMetrics, Totals};
@@ -23,8 +24,13 @@ use crate::client::Client;
 use crate::client::read::session::{ReadSession, ReadSessionRequest};
 use crate::error::{Error, ErrorKind, Result};
 use crate::filter::condition::Condition;
+use crate::filter::translate::changed;
 use crate::options::ScanOptions;
 use crate::types::{TableRef, TableSchema};
+
+/// For so long what the service said of a table's columns is taken to hold. A statement that
+/// names a table of a catalog asks when it is planned.
+const FRESH: Duration = Duration::from_secs(2);
 
 /// A read session lives this long, to the microsecond.
 const SESSION_LIFETIME: TimeDelta = TimeDelta::hours(6);
@@ -38,18 +44,29 @@ pub(crate) struct Source {
     pub(crate) columns: TableSchema,
     pub(crate) options: ScanOptions,
     pub(crate) snapshot: Arc<Snapshot>,
+    /// When the service said what columns the table has; None for a result that stays as
+    /// it is.
+    pub(crate) found_at: Option<Instant>,
 }
 
 /// The executions of one plan node.
 #[derive(Debug, Default)]
 pub(crate) struct Executions {
     rounds: Rounds<Execution>,
-    sent: Arc<SentRestriction>,
+    sent: Arc<LastSent>,
 }
 
-/// The restriction of the last session, once there is one.
+/// What the last session was asked, once there is one.
 #[derive(Debug, Default)]
-struct SentRestriction(Mutex<Option<String>>);
+struct LastSent(Mutex<Option<Asked>>);
+
+/// What a session was asked.
+#[derive(Debug, Clone)]
+pub(crate) struct Asked {
+    pub(crate) selected_fields: Vec<String>,
+    pub(crate) restriction: String,
+    pub(crate) sent: Sent,
+}
 
 impl Executions {
     /// The execution that the next call for `partition` of `partitions` belongs
@@ -59,8 +76,8 @@ impl Executions {
         self.rounds.join(partition, partitions, begin)
     }
 
-    /// The restriction of the last session, if one was opened.
-    pub(crate) fn sent_restriction(&self) -> Option<String> {
+    /// What the last session was asked, if one was opened.
+    pub(crate) fn asked(&self) -> Option<Asked> {
         self.sent.0.lock().clone()
     }
 }
@@ -71,7 +88,7 @@ pub(crate) struct Execution {
     number: usize,
     /// Opened by the partition that is polled first; a failure is everyone's.
     session: OnceCell<Result<Option<Opened>, Arc<DataFusionError>>>,
-    sent: Arc<SentRestriction>,
+    sent: Arc<LastSent>,
     /// Rows that were given out, of all partitions.
     delivered: AtomicUsize,
     /// What the partitions know of each other's memory.
@@ -92,7 +109,7 @@ pub(crate) struct Opened {
 }
 
 impl Execution {
-    fn new(number: usize, sent: Arc<SentRestriction>) -> Self {
+    fn new(number: usize, sent: Arc<LastSent>) -> Self {
         Self {
             number,
             sent,
@@ -180,12 +197,16 @@ impl Execution {
                 })
                 .await?;
         }
+        let (created, ()) = futures::try_join!(
+            create(terms, spec, request, metrics),
+            terms.check_unchanged(spec)
+        )?;
         let Created {
             session,
-            restriction,
+            asked,
             guard,
-        } = create(terms, spec, request, metrics).await?;
-        *self.sent.0.lock() = Some(restriction);
+        } = created;
+        *self.sent.0.lock() = Some(asked);
         check_cost(&session, source.options.max_bytes_scanned)?;
         let estimate = |value: Option<u64>| {
             value.map_or(0, |value| usize::try_from(value).unwrap_or(usize::MAX))
@@ -256,6 +277,33 @@ pub(crate) struct Terms<'a> {
 }
 
 impl Terms<'_> {
+    /// That the columns of the filters which the service alone evaluates are what they were
+    /// when the restriction was written: for another type or collation it may keep other
+    /// rows. The columns that are read say so themselves. What was found out just now is
+    /// not asked again.
+    async fn check_unchanged(&self, spec: &ReadSpec) -> Result<()> {
+        let source = self.source;
+        let (Some(found_at), false) = (source.found_at, spec.promised.is_empty()) else {
+            return Ok(());
+        };
+        let client = &source.client;
+        if client.clock().now().saturating_duration_since(found_at) < FRESH {
+            return Ok(());
+        }
+        let mut now = client.get_table(&source.table).await?;
+        if let Some(collation) = now.default_collation.take() {
+            now.schema.collate(&collation);
+        }
+        let mut filters = spec.promised.iter().map(|promised| &promised.filter);
+        match filters.find_map(|filter| changed(&source.columns, &now.schema, filter)) {
+            Some(field) => Err(align::changed(
+                &field.name,
+                "is not what it was when the filter on it was planned",
+            )),
+            None => Ok(()),
+        }
+    }
+
     /// What is left to evaluate if so much of the restriction is sent.
     fn guard(&self, spec: &ReadSpec, sent: Sent) -> Result<Option<Guard>> {
         Guard::new(&spec.promised, sent, &spec.table, self.config).map_err(|error| {
@@ -268,10 +316,10 @@ impl Terms<'_> {
     }
 }
 
-/// A session, the restriction that it was opened with, and what that leaves to do.
+/// A session, what it was asked, and what that leaves to do.
 struct Created {
     session: ReadSession,
-    restriction: String,
+    asked: Asked,
     guard: Option<Guard>,
 }
 
@@ -312,6 +360,14 @@ fn request(source: &Source, spec: &ReadSpec, partitions: usize) -> ReadSessionRe
     }
 }
 
+fn asked(request: ReadSessionRequest, sent: Sent) -> Asked {
+    Asked {
+        selected_fields: request.selected_fields,
+        restriction: request.row_restriction.unwrap_or_default(),
+        sent,
+    }
+}
+
 /// The request with the columns that `guard` needs.
 fn guarded(request: ReadSessionRequest, guard: Option<&Guard>) -> ReadSessionRequest {
     match guard {
@@ -341,7 +397,7 @@ async fn create(
             metrics.sessions.add(1);
             return Ok(Created {
                 session,
-                restriction: request.row_restriction.unwrap_or_default(),
+                asked: asked(request, Sent::Whole),
                 guard,
             });
         }
@@ -371,7 +427,7 @@ async fn create(
     };
     let guard = terms.guard(spec, Sent::WithoutGenerated)?;
     let request = ReadSessionRequest {
-        row_restriction: text(without.clone()),
+        row_restriction: text(without),
         selected_fields,
         ..request
     };
@@ -388,12 +444,17 @@ async fn create(
             metrics.restriction_refusals.add(1);
             Ok(Created {
                 session,
-                restriction: without,
+                asked: asked(request, Sent::WithoutGenerated),
                 guard,
             })
         }
-        // Not the restriction's fault: the first answer is about what was asked.
-        Err(_) => Err(refused),
+        // Not the restriction's fault, or not only: the first answer is about what was
+        // asked.
+        Err(other) if other.message() == refused.message() => Err(refused),
+        Err(other) => Err(refused.with_context(format!(
+            "without the restriction that was written here the service refuses too ({})",
+            other.message()
+        ))),
     }
 }
 

@@ -141,6 +141,12 @@ impl ReadSpec {
         planned_fields(&self.selected_fields, &self.promised)
     }
 
+    /// The filters that the restriction keeps the rows of, as text.
+    pub(crate) fn restricted_filters(&self) -> impl Iterator<Item = String> {
+        let restricted = self.promised.iter().filter(|promised| promised.restricted);
+        restricted.map(|promised| described(&promised.filter))
+    }
+
     /// The rows of the plan from rows of the columns.
     pub(crate) fn project(&self, batch: RecordBatch) -> datafusion::error::Result<RecordBatch> {
         match &self.projector {

@@ -102,7 +102,14 @@ pub(super) async fn commit(
         let streams: Vec<String> = streams.into_iter().collect();
         let client = &sink.shared.client;
         if let Err(error) = client.batch_commit_write_streams(&table, &streams).await {
-            return Err(explain(client, &table, error).await);
+            let may = error.may_have_applied();
+            let error = explain(client, &table, error).await;
+            return Err(match may {
+                true => error.with_effect(Effect::Unknown).with_context(
+                    "all rows of the table are visible or none, it is not known which",
+                ),
+                false => error,
+            });
         }
     }
     load::commit(&sink.shared, work.loads, counters).await?;
@@ -136,13 +143,19 @@ async fn flush(sink: &BigQuerySink, streams: BTreeMap<String, (TableRef, i64)>) 
         let Err(error) = outcome else {
             continue;
         };
-        let may = error.may_have_applied() || flushed > 0;
+        let lost = error.may_have_applied();
         let error = explain(client, &table, error).await;
-        let error = error.with_context(format!(
-            "rows of {flushed} of {all} streams are visible, and the others will be when the commit \
-             is repeated"
-        ));
-        return Err(match may {
+        let error = error.with_context(match lost {
+            true => format!(
+                "rows of at least {flushed} of {all} streams are visible, of others it is not \
+                 known, and all will be when the commit is repeated"
+            ),
+            false => format!(
+                "rows of {flushed} of {all} streams are visible, and the others will be when the \
+                 commit is repeated"
+            ),
+        });
+        return Err(match lost || flushed > 0 {
             true => error.with_effect(Effect::Unknown),
             false => error,
         });

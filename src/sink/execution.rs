@@ -134,6 +134,13 @@ impl Execution {
         self.begin_commit(&prepared);
         let refused = match committer.commit(prepared.clone()).await {
             Err(error) if load::is_final(&error) => error,
+            Err(error) if error.may_have_applied() => {
+                return Err(error.with_context(
+                    "rows of the statement may be visible: look before it is repeated, or give \
+                     statements that are repeated the options 'sink.run_id' and \
+                     'sink.checkpoint_path'",
+                ));
+            }
             committed => return committed,
         };
         let files: Vec<_> = files_of(&prepared).collect();

@@ -313,8 +313,12 @@ impl<'a> Replaced<'a> {
                          can be made again)"
                     }
                 };
+                let which = match error.may_have_applied() {
+                    true => "which has its old ones or the new ones, it is not known which",
+                    false => "which has its old ones",
+                };
                 Err(error.with_context(format!(
-                    "replacing the rows of {}, which has its old ones{again}",
+                    "replacing the rows of {}, {which}{again}",
                     self.target
                 )))
             }

@@ -1,5 +1,7 @@
 //! A live table as the planner needs it.
 
+use std::time::Instant;
+
 use datafusion::arrow::datatypes::{DataType, Field as ArrowField, Schema, SchemaRef};
 
 use crate::client::rest::model::{Partitioning, Table, TableKind};
@@ -21,6 +23,8 @@ pub(crate) struct LiveTable {
     pub(crate) demanded_filter: Option<String>,
     /// What decided the schema; sessions have to be asked the same.
     pub(crate) terms: SchemaTerms,
+    /// When the service said it, if that is known.
+    pub(crate) found_at: Option<Instant>,
 }
 
 impl LiveTable {
@@ -39,9 +43,7 @@ impl LiveTable {
             found.schema.fields.extend(pseudo_columns(&found));
         }
         if let Some(collation) = found.default_collation.take() {
-            for field in &mut found.schema.fields {
-                collate(field, &collation);
-            }
+            found.schema.collate(&collation);
         }
         let schema = arrow::table_schema(&found.schema, precision);
         let demanded_filter = demanded_filter(&found);
@@ -53,7 +55,13 @@ impl LiveTable {
             columns: found.schema,
             schema,
             terms,
+            found_at: None,
         }
+    }
+
+    /// The same, said by the service at this time.
+    pub(crate) fn found_at(self, found_at: Option<Instant>) -> Self {
+        Self { found_at, ..self }
     }
 
     /// How it is read with these options.
@@ -313,36 +321,6 @@ fn demanded_filter(table: &Table) -> Option<String> {
     })
 }
 
-/// Takes a STRING column that does not say its collation to have the table's:
-/// comparisons that may ignore case must not be trusted.
-fn collate(field: &mut Field, collation: &str) {
-    match &mut field.field_type {
-        FieldType::String => {
-            field.collation.get_or_insert_with(|| collation.to_string());
-        }
-        FieldType::Struct(fields) => {
-            for field in fields {
-                collate(field, collation);
-            }
-        }
-        FieldType::Int64
-        | FieldType::Float64
-        | FieldType::Bool
-        | FieldType::Bytes
-        | FieldType::Numeric(_)
-        | FieldType::BigNumeric(_)
-        | FieldType::Date
-        | FieldType::Time
-        | FieldType::DateTime
-        | FieldType::Timestamp(_)
-        | FieldType::Geography
-        | FieldType::Json
-        | FieldType::Interval
-        | FieldType::Range(_)
-        | FieldType::Unsupported(_) => {}
-    }
-}
-
 /// Which fields a declared struct has.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Fields {
@@ -439,6 +417,7 @@ mod tests {
                 precision: TimestampPrecision::Micros,
                 partition_columns: false,
             },
+            found_at: None,
         }
     }
 

@@ -117,8 +117,10 @@ impl BigQueryTable {
         defaults: &RawOptions,
     ) -> Result<Self> {
         let options = Options::resolve_over(&context.options, defaults)?;
+        let found_at = context.client.clock().now();
         let found = context.client.get_table(&table).await?;
-        let live = LiveTable::new(table.clone(), found.clone(), SchemaTerms::from(&options));
+        let live = LiveTable::new(table.clone(), found.clone(), SchemaTerms::from(&options))
+            .found_at(Some(found_at));
         let state = State::Live {
             live: Arc::new(live),
             found: Arc::new(found),
@@ -141,7 +143,9 @@ impl BigQueryTable {
                 let options = Options::resolve_over(&self.options, defaults)?;
                 let terms = SchemaTerms::from(&options);
                 if live.terms != terms {
-                    let live = LiveTable::new(self.table.clone(), found.as_ref().clone(), terms);
+                    let found_at = live.found_at;
+                    let live = LiveTable::new(self.table.clone(), found.as_ref().clone(), terms)
+                        .found_at(found_at);
                     state = State::Live {
                         live: Arc::new(live),
                         found: Arc::clone(found),
@@ -454,7 +458,14 @@ impl TableProvider for BigQueryTable {
             let exec = self.by_query(session, options, &live, spec)?;
             return Ok(Arc::new(exec));
         }
-        live.check_filtered(&spec.restriction.text())?;
+        let filtered = live.check_filtered(&spec.restriction.text());
+        filtered.map_err(|error| match pushdown {
+            Pushdown::Filters => error,
+            Pushdown::Nothing => error.with_context(
+                "no filter of the statement reaches BigQuery while option \
+                 'scan.pushdown_filters' is false",
+            ),
+        })?;
         let partitions = partitions(session, &options.scan);
         let scan_options = ScanOptions {
             timestamp_precision: live.terms.precision,
@@ -466,6 +477,7 @@ impl TableProvider for BigQueryTable {
             columns: live.columns.clone(),
             snapshot: self.snapshots.join(statement(session), &self.table),
             options: scan_options,
+            found_at: live.found_at,
         };
         Ok(Arc::new(BigQueryScanExec::new(
             Arc::new(source),

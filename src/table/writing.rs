@@ -172,8 +172,9 @@ impl BigQueryTable {
             effect,
             ..options.sink.clone()
         };
-        let when = commit_time(input, &sink)
-            .map_err(|error| error.with_context(format!("inserting into {}", self.table)))?;
+        let inserting = |error: Error| error.with_context(format!("inserting into {}", self.table));
+        sink.check_disposition().map_err(inserting)?;
+        let when = commit_time(input, &sink).map_err(inserting)?;
         let builder =
             BigQuerySink::builder(self.client.clone(), self.table.clone()).with_options(sink);
         let rows = input.schema();

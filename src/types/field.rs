@@ -30,6 +30,14 @@ impl TableSchema {
         }
         Some(current)
     }
+
+    /// Takes STRING columns that do not say their collation to have their table's:
+    /// comparisons that may ignore case must not be trusted.
+    pub(crate) fn collate(&mut self, collation: &str) {
+        for field in &mut self.fields {
+            collate(field, collation);
+        }
+    }
 }
 
 /// A column, or a field of a struct.
@@ -249,6 +257,34 @@ impl fmt::Display for FieldType {
             }
             FieldType::Unsupported(name) => f.write_str(name),
         }
+    }
+}
+
+fn collate(field: &mut Field, collation: &str) {
+    match &mut field.field_type {
+        FieldType::String => {
+            field.collation.get_or_insert_with(|| collation.to_string());
+        }
+        FieldType::Struct(fields) => {
+            for field in fields {
+                collate(field, collation);
+            }
+        }
+        FieldType::Int64
+        | FieldType::Float64
+        | FieldType::Bool
+        | FieldType::Bytes
+        | FieldType::Numeric(_)
+        | FieldType::BigNumeric(_)
+        | FieldType::Date
+        | FieldType::Time
+        | FieldType::DateTime
+        | FieldType::Timestamp(_)
+        | FieldType::Geography
+        | FieldType::Json
+        | FieldType::Interval
+        | FieldType::Range(_)
+        | FieldType::Unsupported(_) => {}
     }
 }
 

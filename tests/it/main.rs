@@ -10,6 +10,7 @@ mod cdc_merge;
 mod cdc_pure;
 mod cdc_recovery;
 mod chaos;
+mod commit_in_doubt;
 mod exact_filters;
 mod external_tables;
 mod fake_read;

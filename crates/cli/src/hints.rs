@@ -25,8 +25,9 @@ const HINTS: [(&[&str], &str); 6] = [
     ),
     (
         &["field", "not found in struct"],
-        "rows of debezium_envelopes have the columns that occur in its files, or those that its \
-         last argument declares, such as 'id BIGINT, name VARCHAR'",
+        "DESCRIBE the table to see the fields of its columns; rows of debezium_envelopes have the \
+         columns that occur in its files, or those that its last argument declares, such as 'id \
+         BIGINT, name VARCHAR'",
     ),
     (
         &["unable to find factory for"],

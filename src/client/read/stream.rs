@@ -83,7 +83,7 @@ impl ReadCounters {
         self.responses.load(Ordering::Relaxed)
     }
 
-    /// Calls made after the first of a stream.
+    /// Calls made because an earlier one of the stream broke.
     pub fn reconnects(&self) -> u64 {
         self.reconnects.load(Ordering::Relaxed)
     }
@@ -266,7 +266,8 @@ impl Reader {
     }
 
     async fn connect(&mut self) -> Result<Call> {
-        if self.calls > 0 {
+        // To make sure of the end is no reconnection.
+        if self.calls > 0 && self.ended_at != Some(self.position) {
             self.options
                 .counters
                 .reconnects

@@ -143,8 +143,12 @@ impl Group {
             }
         } else {
             let path = shared.options.file_loads.staging_path.as_ref();
+            let known = match error.may_have_applied() {
+                true => "whether they are loaded is not known, ",
+                false => "",
+            };
             said.push_str(&format!(
-                " (they stay under {}, and the same commit can be made again)",
+                " ({known}they stay under {}, and the same commit can be made again)",
                 path.map_or_else(|| "Cloud Storage".to_string(), ToString::to_string)
             ));
         }

@@ -6,8 +6,9 @@ use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll};
 
-use axum::body::Body;
+use axum::body::{Body, HttpBody};
 use axum::extract::{ConnectInfo, Request};
+use axum::http::request::Parts;
 use axum::http::{HeaderValue, StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use bytes::Bytes;
@@ -21,8 +22,8 @@ use super::wire::Handle;
 use crate::server::Service;
 use crate::store::TableRef;
 
-/// Bodies above this are not looked into for a table, and not sent twice.
-const MAX_BODY_BYTES: usize = 64 << 20;
+/// Bodies above this, or of no known length, are not looked into for a table.
+const MAX_BODY_BYTES: u64 = 64 << 20;
 
 /// An application behind the rules in force; that of BigQuery with
 /// `/_local/faults`.
@@ -117,19 +118,27 @@ where
     let Some((name, mut table)) = found else {
         return inner.call(Request::from_parts(parts, body)).await;
     };
-    let bytes = match axum::body::to_bytes(body, MAX_BODY_BYTES).await {
-        Ok(bytes) => bytes,
-        Err(e) => return Ok(error(413, "requestTooLarge", &e.to_string())),
-    };
-    if table.is_none() && api == Api::BigQuery {
+    let mut body = body;
+    let is_small = body
+        .size_hint()
+        .upper()
+        .is_some_and(|most| most <= MAX_BODY_BYTES);
+    if table.is_none() && api == Api::BigQuery && is_small {
+        let bytes = match axum::body::to_bytes(body, usize::MAX).await {
+            Ok(bytes) => bytes,
+            Err(e) => return Ok(error(400, "badRequest", &e.to_string())),
+        };
         table = table_in(&bytes);
+        body = Body::from(bytes);
     }
     let decision = service.faults.decide(name, table.as_ref());
     if !decision.delay.is_zero() {
         tokio::time::sleep(decision.delay).await;
     }
-    let again = parts.clone();
-    let request = Request::from_parts(parts, Body::from(bytes.clone()));
+    if decision.action == Some(Action::ApplyTwice) {
+        return apply_twice(inner, parts, body).await;
+    }
+    let request = Request::from_parts(parts, body);
     match decision.action {
         None => inner.call(request).await,
         Some(Action::Http {
@@ -152,19 +161,29 @@ where
             consume(answer).await;
             lost(handle).await
         }
-        Some(Action::ApplyTwice) => {
-            let first = inner.call(request).await?;
-            let (head, body) = first.into_parts();
-            let body = axum::body::to_bytes(body, usize::MAX)
-                .await
-                .unwrap_or_default();
-            let second = Request::from_parts(again, Body::from(bytes));
-            consume(inner.call(second).await?).await;
-            Ok(Response::from_parts(head, Body::from(body)))
-        }
         // Not for REST calls; rules that say so are not taken.
         Some(_) => inner.call(request).await,
     }
+}
+
+/// Carries a request out twice, and gives the first answer.
+async fn apply_twice<S>(mut inner: S, parts: Parts, body: Body) -> Result<Response, Infallible>
+where
+    S: TowerService<Request, Response = Response, Error = Infallible> + Send,
+    S::Future: Send,
+{
+    let bytes = match axum::body::to_bytes(body, usize::MAX).await {
+        Ok(bytes) => bytes,
+        Err(e) => return Ok(error(400, "badRequest", &e.to_string())),
+    };
+    let request = |parts| Request::from_parts(parts, Body::from(bytes.clone()));
+    let first = inner.call(request(parts.clone())).await?;
+    let (head, body) = first.into_parts();
+    let body = axum::body::to_bytes(body, usize::MAX)
+        .await
+        .unwrap_or_default();
+    consume(inner.call(request(parts)).await?).await;
+    Ok(Response::from_parts(head, Body::from(body)))
 }
 
 /// Reads an answer that nobody gets, so that all of it happens.

@@ -1,6 +1,7 @@
 //! Cloud Storage: the XML API as `object_store` speaks it, the JSON API as Google's
 //! clients do, and topics of Pub/Sub.
 
+use bigquery_local::faults::{Action, Rule};
 use bigquery_local::{LocalBigQuery, LocalOptions};
 use reqwest::{Client, Method, Response};
 use serde_json::{Value, json};
@@ -261,6 +262,23 @@ async fn listings_have_pages_prefixes_and_delimiters() {
         .json();
     assert_eq!(rest["items"][0]["name"], "c&d");
     assert!(rest.get("nextPageToken").is_none());
+}
+
+/// A rule looks into bodies for a table, and takes large ones as they are.
+#[tokio::test]
+async fn rules_leave_large_objects_alone() {
+    let storage = Storage::start().await;
+    let rules = &storage.server.service().faults;
+    let rule = Rule::once("objects.insert", Action::ApplyTwice);
+    rules.add(rule.on_table("nobody.has.this")).unwrap();
+    rules
+        .add(Rule::once("jobs.get", Action::Delay { ms: 1 }))
+        .unwrap();
+    let large = "x".repeat((64 << 20) + 1);
+    let put = storage.put("/bucket/large", &[], &large).await;
+    assert_eq!(put.status, 200);
+    let got = storage.call(Method::GET, "/bucket/large", &[], "").await;
+    assert_eq!(got.body.len(), large.len());
 }
 
 #[tokio::test]

@@ -551,3 +551,14 @@ async fn a_repeated_request_runs_once() {
         json!([["1"]])
     );
 }
+
+/// BOOL fields of structs that are NULL, in a part of the rows that begins in the middle.
+#[tokio::test]
+async fn fields_of_null_structs_in_the_middle_of_rows() {
+    let local = numbers().await;
+    let sql = "WITH t AS (SELECT i id, IF(MOD(i, 3) = 0, NULL, STRUCT(MOD(i, 2) = 0 AS b, i AS n)) st \
+               FROM UNNEST(GENERATE_ARRAY(1, 40)) i) \
+               SELECT st.b, st.n FROM (SELECT * FROM t ORDER BY id LIMIT 4 OFFSET 11) ORDER BY id";
+    let expected = json!([[null, null], ["false", "13"], ["true", "14"], [null, null]]);
+    assert_eq!(local.rows(sql).await, expected);
+}

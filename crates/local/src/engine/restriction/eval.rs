@@ -4,10 +4,9 @@ use std::sync::Arc;
 
 use arrow::array::{
     Array, ArrayRef, AsArray, BooleanArray, Date32Array, RecordBatch, TimestampMicrosecondArray,
-    make_array,
 };
-use arrow::buffer::{BooleanBuffer, NullBuffer};
-use arrow::compute::{and_kleene, interleave, is_null, not, or_kleene};
+use arrow::buffer::BooleanBuffer;
+use arrow::compute::{and_kleene, interleave, is_null, not, nullif, or_kleene};
 use arrow::datatypes::{Int64Type, Schema};
 
 use super::ast::{Comparison, Sense};
@@ -213,15 +212,8 @@ impl Scope<'_> {
             array = match parent.nulls() {
                 None => Arc::clone(child),
                 Some(nulls) => {
-                    let nulls = NullBuffer::union(Some(nulls), child.nulls());
-                    make_array(
-                        child
-                            .to_data()
-                            .into_builder()
-                            .nulls(nulls)
-                            .build()
-                            .map_err(internal)?,
-                    )
+                    let outside = BooleanArray::new(!nulls.inner(), None);
+                    nullif(child, &outside).map_err(internal)?
                 }
             };
         }

@@ -3,7 +3,8 @@
 use std::sync::Arc;
 
 use arrow::array::{
-    Array, ArrayRef, AsArray, Int64Array, ListArray, StructArray, UInt32Array, new_null_array,
+    Array, ArrayRef, AsArray, BooleanArray, Int64Array, ListArray, StructArray, UInt32Array,
+    new_null_array,
 };
 use arrow::buffer::{NullBuffer, OffsetBuffer};
 use arrow::compute::{concat, interleave, take};
@@ -348,9 +349,8 @@ fn with_nulls(column: &ArrayRef, parent: &NullBuffer) -> DfResult<ArrayRef> {
     if matches!(column.data_type(), DataType::Null) {
         return Ok(Arc::clone(column));
     }
-    let nulls = NullBuffer::union(column.nulls(), Some(parent));
-    let data = column.to_data().into_builder().nulls(nulls).build()?;
-    Ok(arrow::array::make_array(data))
+    let outside = BooleanArray::new(!parent.inner(), None);
+    Ok(arrow::compute::nullif(column, &outside)?)
 }
 
 fn internal(message: &str) -> DataFusionError {
