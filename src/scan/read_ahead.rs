@@ -19,8 +19,9 @@ use datafusion::execution::memory_pool::{
 use futures::{Stream, StreamExt};
 use tokio::sync::{Notify, mpsc};
 
-/// Messages that wait for the engine at most.
-const MESSAGES_AHEAD: usize = 2;
+/// Messages that wait for the engine at most, decoded; the connection holds more of them as they
+/// came.
+const MESSAGES_AHEAD: usize = 1;
 
 /// A message's rows, and the memory that is reserved for them until this is
 /// dropped.

@@ -22,7 +22,7 @@ use crate::options::EndpointUrl;
 
 /// Bytes of one stream under way: a response is at most 128 MB and usually
 /// about one, and this many keep a fast link busy while batches are decoded.
-const STREAM_WINDOW: u32 = 16 << 20;
+const STREAM_WINDOW: u32 = 8 << 20;
 /// Streams that share a connection.
 const STREAMS_PER_CONNECTION: u32 = 4;
 /// Room for every stream of a connection, and for one unary call.
