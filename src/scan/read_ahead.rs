@@ -291,11 +291,14 @@ mod tests {
         let pool = pool_of(1);
         let (messages, asked) = messages(5);
         let mut ahead = start(messages, &pool, &Arc::default());
+        let first = ahead.next().await.unwrap().unwrap();
+        assert_eq!(first.batch, message(0));
         settle().await;
-        // The second was asked for and finds no room.
+        // The second was asked for and finds no room beside the first.
         assert_eq!(asked.load(Ordering::SeqCst), 2);
         assert_eq!(pool.reserved(), BYTES);
-        for number in 0..5 {
+        drop(first);
+        for number in 1..5 {
             let held = ahead.next().await.unwrap().unwrap();
             assert_eq!(held.batch, message(number));
             assert_eq!(pool.reserved(), BYTES);
