@@ -188,8 +188,9 @@ fn check_table(id: &str) -> Result<()> {
         return Err(Error::new(
             ErrorKind::InvalidArgument,
             format!(
-                "'{id}' carries a decorator ('{decorator}'), which cannot be read as a table: \
-                 name the table alone and filter on its partition column, or set scan.snapshot_time"
+                "'{id}' carries a decorator ('{decorator}'), which names a part of a table: name the \
+                 table alone; to read a part filter on its partition column or set \
+                 scan.snapshot_time, and to write one partition set sink.partition"
             ),
         ));
     }

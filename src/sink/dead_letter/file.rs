@@ -38,7 +38,9 @@ impl FileOutlet {
         written.map_err(|error| {
             Error::new(
                 ErrorKind::FailedPrecondition,
-                format!("the file cannot be written ({error}): its directory has to exist"),
+                format!(
+                    "the file cannot be written ({error}): name a file in a directory that exists"
+                ),
             )
             .with_source(error)
         })
