@@ -612,8 +612,8 @@ fn document() -> String {
          - CASE: TRUE comes out of one of its branches, so these are said as alternatives, and\n  \
            that is necessary only.\n\
          - Filters that joins complete while the query runs: by the same rules, necessary only.\n\
-         - A cast without room for every value of its column (`CAST(n AS INT)`): said, and\n  \
-           evaluated by the engine again, which fails on some values.\n\
+         - A cast without room for every value of its column that the planner leaves there (`CAST(n\n  \
+           AS INT) IS NULL`): said, and evaluated by the engine again, which fails on some values.\n\
          - The engine turns dates before 1677 or after 2262 into no nanoseconds: a comparison under\n  \
            a cast to them is left to BigQuery alone, also where it refuses the rest, and\n  \
            `date_trunc` of such a date fails where it is evaluated here.\n\

@@ -174,6 +174,9 @@ impl BigQueryScanExec {
         if let Some(time) = self.source.options.snapshot_time {
             write!(f, "{separator}snapshot_time={}", time.to_rfc3339())?;
         }
+        if let Some(percentage) = self.source.options.sample_percentage {
+            write!(f, "{separator}sample_percentage={percentage}")?;
+        }
         Ok(())
     }
 }

@@ -133,12 +133,13 @@ impl LiveTable {
             match by_ingestion && !shown {
                 true => format!(
                     "{table} demands a filter on {column}: set option 'scan.partition_columns' to \
-                     true and compare {column} with a literal in WHERE, or set the option \
-                     scan.row_restriction"
+                     true and compare {column} with a literal in WHERE, or say \
+                     scan.row_restriction where the table is declared or in bigquery_scan"
                 ),
                 false => format!(
                     "{table} demands a filter on its partition column: compare {column} with a \
-                     literal in WHERE, or set the option scan.row_restriction"
+                     literal in WHERE, or say scan.row_restriction where the table is declared or in \
+                     bigquery_scan"
                 ),
             },
         ))

@@ -257,9 +257,9 @@ impl BigQueryTable {
 
     fn refuse_change(&self, statement: &str) -> DataFusionResult<Arc<dyn ExecutionPlan>> {
         not_impl_err!(
-            "{statement}: rows of {} are added by INSERT INTO and replaced all of them by INSERT \
-             OVERWRITE; run the statement in BigQuery, or, if the table has a primary key, declare it \
-             with option 'sink.cdc.enabled' and write changes",
+            "{statement} is not supported: rows of {} are added by INSERT INTO, or all of them replaced \
+             by INSERT OVERWRITE; run the statement in BigQuery, or, if the table has a primary key, \
+             declare it with option 'sink.cdc.enabled' and write changes",
             self.table
         )
     }

@@ -64,10 +64,16 @@ pub fn refuse(context: &SessionContext, statement: &Statement) -> Result<()> {
                      by requests to the REST endpoint (SHOW bigquery.rest_endpoint), and a \
                      schema of this session is outside of catalog {catalog}"
                 ),
-                Parts::Table => format!(
-                    "a table is made by the first INSERT into one declared with CREATE EXTERNAL \
+                Parts::Table if words.starts_with("CREATE TABLE") || words.contains("EXTERNAL") => {
+                    format!(
+                        "a table is made by the first INSERT into one declared with CREATE EXTERNAL \
                      TABLE … STORED AS BIGQUERY, and a table of this session has a name outside \
                      of catalog {catalog}"
+                    )
+                }
+                Parts::Table => format!(
+                    "run the statement in BigQuery; a table or view of this session has a name \
+                     outside of catalog {catalog}"
                 ),
             };
             return plan_err!(

@@ -243,9 +243,11 @@ fn what_would_change_bigquery() {
             "CREATE SCHEMA fresh",
         ),
     ] {
-        let instead = match said.contains("SCHEMA") {
-            true => "bigquery.rest_endpoint",
-            false => "CREATE EXTERNAL TABLE",
+        let instead = match said {
+            said if said.contains("SCHEMA") => "bigquery.rest_endpoint",
+            said if said.starts_with("CREATE TABLE") => "STORED AS BIGQUERY",
+            said if said.contains("EXTERNAL") => "STORED AS BIGQUERY",
+            _ => "run the statement in BigQuery",
         };
         names(
             dfbq_local(&["-c", sql]).run(),
