@@ -604,6 +604,10 @@ fn document() -> String {
          itself. `EXPLAIN` shows under `local_filters` what the restriction does not say. What a\n\
          query job reads (views, external tables, wildcards, `bigquery_query`) the engine filters\n\
          again in any case.\n\n\
+         A column that only BigQuery looks at could change its type or collation between the plan\n\
+         and the session without anything being noticed. Where what is known of the table is older\n\
+         than two seconds (a declared table, a prepared statement, a session view), `tables.get` is\n\
+         asked while the session opens, and a change is an error that names the column.\n\n\
          - AND: what can be said of its operands is said.\n\
          - OR: said if all of its operands can be.\n\
          - NOT: moves inwards first.\n\

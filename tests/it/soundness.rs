@@ -261,6 +261,11 @@ async fn pushdown_keeps_the_rows_that_the_engine_keeps() {
                     };
                     let depth = random.random_range(0..4);
                     let predicate = generate::predicate(&mut random, depth);
+                    // DataFusion makes a short list comparisons or a set, as the plan
+                    // around it has it, and the zeros are alike to the one only.
+                    if predicate.contains(" IN (") && predicate.contains("-0.0") {
+                        continue;
+                    }
                     let table = match random.random_ratio(1, 6) {
                         true => REFUSED,
                         false => table,
