@@ -409,7 +409,13 @@ async fn create(
     // The service's own words for times that it cannot read at.
     let message = refused.message();
     let about_time = message.contains("snapshot time") || message.contains("time travel");
-    let said = if about_time && source.options.snapshot_time.is_some() {
+    let said = if message.contains("without a filter over column") {
+        Some(
+            "compare the column with a literal in a condition that stands by itself or is joined by \
+             AND, not by OR, or say scan.row_restriction where the table is declared or in \
+             bigquery_scan",
+        )
+    } else if about_time && source.options.snapshot_time.is_some() {
         Some("the time is that of option scan.snapshot_time, or of FOR SYSTEM_TIME AS OF")
     } else if spec.restriction.has_user() {
         Some("the option scan.row_restriction is part of the request")

@@ -240,3 +240,19 @@ async fn a_column_that_changed_behind_its_filter_is_named() {
     let live = lines(&context, "SELECT id, s FROM bq.d.folded WHERE s = 'a'").await;
     assert_eq!(live, ["1 a"]);
 }
+
+/// A filter that the table demands is there, and the service cannot use it.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_demanded_filter_under_or_is_told_what_to_do() {
+    let server = Server::with_dataset().await;
+    server
+        .query(
+            "CREATE TABLE d.parts (n INT64, day DATE) PARTITION BY day \
+             OPTIONS (require_partition_filter = TRUE)",
+        )
+        .await;
+    let context = server.session(1);
+    let parts = ["demo.d.parts", "joined by AND", "scan.row_restriction"];
+    let sql = "SELECT n FROM bq.d.parts WHERE day = '2024-01-01' OR n = 3";
+    refused(&context, sql, &parts).await;
+}
