@@ -5,7 +5,6 @@ use std::sync::Arc;
 
 use datafusion::arrow::datatypes::{DataType, Schema, TimeUnit};
 use datafusion::common::ScalarValue;
-use datafusion::common::tree_node::TreeNode;
 use datafusion::logical_expr::{Expr, Operator};
 use datafusion::physical_expr::PhysicalExpr;
 use datafusion::physical_expr::expressions::{BinaryExpr, lit};
@@ -18,6 +17,7 @@ use crate::types::{Field, FieldType, Mode, TableSchema};
 
 /// The condition that a logical predicate over the table puts on its rows, or
 /// None where nothing can be said.
+#[cfg(test)]
 pub(crate) fn translate(schema: &TableSchema, expr: &Expr) -> Option<Condition> {
     condition(schema, &predicate(expr))
 }
@@ -54,17 +54,32 @@ pub(crate) fn takes_values(
     })
 }
 
-/// The condition that has to stand in for a predicate, because the engine cannot
-/// evaluate the predicate on every value that the columns may hold: it turns a
-/// date into nanoseconds, which end in the year 2262, and fails beyond. None
-/// where the engine can, or where no condition keeps exactly the same rows.
-pub(crate) fn replacement(schema: &TableSchema, expr: &Expr) -> Option<Condition> {
+/// Who decides whether a row passes a filter, and what is said of the filter.
+#[derive(Debug)]
+pub(crate) enum Evaluator {
+    /// BigQuery alone, by a condition that keeps the same rows, because the engine cannot
+    /// evaluate the filter on every value that the columns may hold: it turns a date into
+    /// nanoseconds, which end in the year 2262, and fails beyond.
+    Service(Condition),
+    /// BigQuery, by a condition that keeps the same rows; and whoever promised the filter,
+    /// where BigQuery is not told.
+    Either(Condition),
+    /// The engine, whatever BigQuery is told.
+    Engine(Option<Condition>),
+}
+
+/// Who evaluates a filter over the table.
+pub(crate) fn evaluator(schema: &TableSchema, expr: &Expr) -> Evaluator {
     let predicate = predicate(expr);
-    if !overflows(&predicate) {
-        return None;
+    match condition(schema, &predicate) {
+        Some(condition @ Condition::Equivalent(_)) if overflows(&predicate) => {
+            Evaluator::Service(condition)
+        }
+        Some(condition @ Condition::Equivalent(_)) if !may_fail(schema, &predicate) => {
+            Evaluator::Either(condition)
+        }
+        condition => Evaluator::Engine(condition),
     }
-    let condition = condition(schema, &predicate)?;
-    matches!(condition, Condition::Equivalent(_)).then_some(condition)
 }
 
 /// Whether a leaf takes a column's values to nanoseconds.
@@ -81,13 +96,8 @@ fn overflows(predicate: &Predicate) -> bool {
 
 /// Whether the engine may fail to evaluate a predicate on values of the columns, because a
 /// cast has no room for all of them. What it evaluates beside others it may not reach.
-pub(crate) fn may_fail(schema: &TableSchema, expr: &Expr) -> bool {
-    // Most filters have none, and some have long lists.
-    let is_cast = |part: &Expr| Ok(matches!(part, Expr::Cast(_)));
-    if expr.exists(is_cast).is_ok_and(|found| !found) {
-        return false;
-    }
-    any_operand(&predicate(expr), &|operand| {
+pub(super) fn may_fail(schema: &TableSchema, predicate: &Predicate) -> bool {
+    any_operand(predicate, &|operand| {
         let Some(field) = schema.field_at(&operand.path.0) else {
             return true;
         };

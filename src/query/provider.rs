@@ -17,10 +17,9 @@ use crate::client::Client;
 use crate::client::rest::job_model::DryRun;
 use crate::client::rest::jobs::QueryParameters;
 use crate::error::{Error, ErrorKind, Result};
-use crate::filter::translate::replacement;
 use crate::options::registry::SCAN_MATERIALIZE_VIEWS;
 use crate::options::{BigQueryOptions, Options, RawOptions, ScanOptions, TimestampPrecision};
-use crate::scan::{Pushdown, ReadSpec, StatementId};
+use crate::scan::{Pushdown, ReadBy, ReadSpec, StatementId, support};
 use crate::types::{TableSchema, arrow};
 
 /// A SELECT that the user wrote, read as a table: each statement that names it
@@ -188,10 +187,7 @@ impl TableProvider for BigQueryQueryTable {
         &self,
         filters: &[&Expr],
     ) -> DataFusionResult<Vec<TableProviderFilterPushDown>> {
-        let answer = |filter: &&Expr| match replacement(&self.columns, filter) {
-            Some(_) => TableProviderFilterPushDown::Exact,
-            None => TableProviderFilterPushDown::Inexact,
-        };
+        let answer = |filter: &&Expr| support(&self.columns, filter, ReadBy::Query);
         Ok(filters.iter().map(answer).collect())
     }
 

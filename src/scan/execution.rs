@@ -291,9 +291,7 @@ impl Terms<'_> {
             return Ok(());
         }
         let mut now = client.get_table(&source.table).await?;
-        if let Some(collation) = now.default_collation.take() {
-            now.schema.collate(&collation);
-        }
+        now.collate();
         let mut filters = spec.promised.iter().map(|promised| &promised.filter);
         match filters.find_map(|filter| changed(&source.columns, &now.schema, filter)) {
             Some(field) => Err(align::changed(

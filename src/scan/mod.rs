@@ -29,4 +29,4 @@ pub(crate) use execution::Source;
 pub(crate) use prune::absorb;
 pub(crate) use rounds::Rounds;
 pub(crate) use snapshot::{Snapshots, StatementId};
-pub(crate) use spec::{Pushdown, ReadSpec, support};
+pub(crate) use spec::{Pushdown, ReadBy, ReadSpec, support};

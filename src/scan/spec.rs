@@ -16,7 +16,7 @@ use super::guard::{Promised, planned_fields};
 use crate::error::Error;
 use crate::filter::condition::Condition;
 use crate::filter::restriction::{Admission, MAX_RESTRICTION_BYTES, Restriction};
-use crate::filter::translate::{may_fail, replacement, translate};
+use crate::filter::translate::{Evaluator, evaluator};
 use crate::filter::user::UserRestriction;
 use crate::types::{Field, FieldType, Mode, TableSchema};
 
@@ -87,13 +87,16 @@ impl ReadSpec {
         };
         let mut restriction = Restriction::of_user(user);
         let mut local_filters = Vec::new();
-        let (replaced, kept): (Vec<_>, Vec<_>) = filters
+        let judged: Vec<_> = filters
             .iter()
-            .map(|filter| (filter, replacement(table, filter)))
-            .partition(|(_, replacement)| replacement.is_some());
-        for (filter, condition) in replaced {
-            let condition = condition.expect("partitioned by it");
-            if restriction.require(&condition) == Admission::Part {
+            .map(|filter| (filter, evaluator(table, filter)))
+            .collect();
+        // First, so that they find room.
+        for (filter, by) in &judged {
+            let Evaluator::Service(condition) = by else {
+                continue;
+            };
+            if restriction.require(condition) == Admission::Part {
                 return plan_err!(
                     "the filter {} has to be evaluated by BigQuery and makes the row \
                      restriction longer than {MAX_RESTRICTION_BYTES} bytes: compare with fewer \
@@ -103,11 +106,13 @@ impl ReadSpec {
             }
         }
         let mut promised = Vec::new();
-        for (filter, _) in kept {
-            let condition = translate(table, filter);
-            let is_exact = condition
-                .as_ref()
-                .is_some_and(|found| exact(table, filter, found));
+        for (filter, by) in judged {
+            let is_exact = is_exact(filter, &by);
+            let condition = match by {
+                Evaluator::Service(_) => continue,
+                Evaluator::Either(condition) => Some(condition),
+                Evaluator::Engine(condition) => condition,
+            };
             let admission = match (pushdown, &condition) {
                 (Pushdown::Filters, Some(condition)) => restriction.admit(condition),
                 (Pushdown::Nothing, _) | (_, None) => Admission::Part,
@@ -194,13 +199,25 @@ impl ReadSpec {
 /// copies an operand inside its operator, which takes stack for each level.
 const MAX_KEPT_DEPTH: usize = 256;
 
-/// What a table answers that is read directly, asked for the rows that pass a filter:
-/// exact where the scan can say the filter to the service, or evaluates it itself where
-/// the service would not listen.
-pub(crate) fn support(table: &TableSchema, filter: &Expr) -> TableProviderFilterPushDown {
-    let is_exact = match replacement(table, filter) {
-        Some(_) => true,
-        None => translate(table, filter).is_some_and(|found| exact(table, filter, &found)),
+/// What reads the rows that a filter is about.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum ReadBy {
+    /// A scan, which evaluates itself what the service would not listen to.
+    Scan,
+    /// A query job, whose result may lack the filter's columns.
+    Query,
+}
+
+/// What a table answers, asked for the rows that pass a filter.
+pub(crate) fn support(
+    table: &TableSchema,
+    filter: &Expr,
+    read_by: ReadBy,
+) -> TableProviderFilterPushDown {
+    let by = evaluator(table, filter);
+    let is_exact = match read_by {
+        ReadBy::Scan => is_exact(filter, &by),
+        ReadBy::Query => matches!(by, Evaluator::Service(_)),
     };
     match is_exact {
         true => TableProviderFilterPushDown::Exact,
@@ -208,11 +225,13 @@ pub(crate) fn support(table: &TableSchema, filter: &Expr) -> TableProviderFilter
     }
 }
 
-/// Whether the plan may rely on the scan for a filter with this condition.
-fn exact(table: &TableSchema, filter: &Expr, condition: &Condition) -> bool {
-    matches!(condition, Condition::Equivalent(_))
-        && size(filter).1 <= MAX_KEPT_DEPTH
-        && !may_fail(table, filter)
+/// Whether a plan over a scan need not evaluate a filter.
+fn is_exact(filter: &Expr, by: &Evaluator) -> bool {
+    match by {
+        Evaluator::Service(_) => true,
+        Evaluator::Either(_) => size(filter).1 <= MAX_KEPT_DEPTH,
+        Evaluator::Engine(_) => false,
+    }
 }
 
 /// The filter as text, or its size where the text could not be made.

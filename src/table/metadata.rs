@@ -42,9 +42,7 @@ impl LiveTable {
         if partition_columns {
             found.schema.fields.extend(pseudo_columns(&found));
         }
-        if let Some(collation) = found.default_collation.take() {
-            found.schema.collate(&collation);
-        }
+        found.collate();
         let schema = arrow::table_schema(&found.schema, precision);
         let demanded_filter = demanded_filter(&found);
         Self {
@@ -288,24 +286,12 @@ fn as_result(field: &mut Field) {
     if field.mode == Mode::Required {
         field.mode = Mode::Nullable;
     }
-    match &mut field.field_type {
-        FieldType::Numeric(parameters) | FieldType::BigNumeric(parameters) => *parameters = None,
-        FieldType::Struct(fields) => fields.iter_mut().for_each(as_result),
-        FieldType::Int64
-        | FieldType::Float64
-        | FieldType::Bool
-        | FieldType::String
-        | FieldType::Bytes
-        | FieldType::Date
-        | FieldType::Time
-        | FieldType::DateTime
-        | FieldType::Timestamp(_)
-        | FieldType::Geography
-        | FieldType::Json
-        | FieldType::Interval
-        | FieldType::Range(_)
-        | FieldType::Unsupported(_) => {}
+    if let FieldType::Numeric(parameters) | FieldType::BigNumeric(parameters) =
+        &mut field.field_type
+    {
+        *parameters = None;
     }
+    field.field_type.fields_mut().iter_mut().for_each(as_result);
 }
 
 fn demanded_filter(table: &Table) -> Option<String> {

@@ -18,14 +18,13 @@ use super::version::Version;
 use crate::client::Client;
 use crate::client::rest::model::{Table, TableKind};
 use crate::error::{Error, ErrorKind, Result};
-use crate::filter::translate::replacement;
 use crate::options::registry::{self, OptionRow};
 use crate::options::{BigQueryOptions, Options, RawOptions, ScanOptions};
 use crate::query::{
     BigQueryQueryExec, JobSource, JobTerms, QuerySource, Relation, SharedRuns, of_results,
     partitions, statement,
 };
-use crate::scan::{BigQueryScanExec, Pushdown, ReadSpec, Snapshots, Source, support};
+use crate::scan::{BigQueryScanExec, Pushdown, ReadBy, ReadSpec, Snapshots, Source, support};
 use crate::sink::{BigQueryCommitExec, BigQueryWriteExec, new_columns};
 use crate::types::{Field, FieldType, Mode, TableRef, TableSchema, arrow};
 
@@ -497,11 +496,11 @@ impl TableProvider for BigQueryTable {
         filters: &[&Expr],
     ) -> DataFusionResult<Vec<TableProviderFilterPushDown>> {
         let answer = |filter: &&Expr| match &self.state {
-            State::Live { live, .. } if live.is_read_directly() => support(&live.columns, filter),
-            State::Live { live, .. } if replacement(&live.columns, filter).is_some() => {
-                TableProviderFilterPushDown::Exact
+            State::Live { live, .. } if live.is_read_directly() => {
+                support(&live.columns, filter, ReadBy::Scan)
             }
-            State::Live { .. } | State::Declared { .. } => TableProviderFilterPushDown::Inexact,
+            State::Live { live, .. } => support(&live.columns, filter, ReadBy::Query),
+            State::Declared { .. } => TableProviderFilterPushDown::Inexact,
         };
         Ok(filters.iter().map(answer).collect())
     }

@@ -205,6 +205,14 @@ impl FieldType {
         }
     }
 
+    /// The same, to change them.
+    pub(crate) fn fields_mut(&mut self) -> &mut [Field] {
+        match self {
+            FieldType::Struct(fields) => fields,
+            _ => &mut [],
+        }
+    }
+
     /// The type, or that of a field inside it, that this version does not know.
     pub fn unsupported(&self) -> Option<&str> {
         match self {
@@ -261,30 +269,11 @@ impl fmt::Display for FieldType {
 }
 
 fn collate(field: &mut Field, collation: &str) {
-    match &mut field.field_type {
-        FieldType::String => {
-            field.collation.get_or_insert_with(|| collation.to_string());
-        }
-        FieldType::Struct(fields) => {
-            for field in fields {
-                collate(field, collation);
-            }
-        }
-        FieldType::Int64
-        | FieldType::Float64
-        | FieldType::Bool
-        | FieldType::Bytes
-        | FieldType::Numeric(_)
-        | FieldType::BigNumeric(_)
-        | FieldType::Date
-        | FieldType::Time
-        | FieldType::DateTime
-        | FieldType::Timestamp(_)
-        | FieldType::Geography
-        | FieldType::Json
-        | FieldType::Interval
-        | FieldType::Range(_)
-        | FieldType::Unsupported(_) => {}
+    if field.field_type == FieldType::String {
+        field.collation.get_or_insert_with(|| collation.to_string());
+    }
+    for inner in field.field_type.fields_mut() {
+        collate(inner, collation);
     }
 }
 

@@ -1,5 +1,7 @@
 //! Commits of which the answer is lost: what is said of the rows is true.
 
+use std::time::Duration;
+
 use bigquery_local::faults::{Action, Rule};
 
 use crate::harness::{Server, error, lines, refused, rows, status};
@@ -63,14 +65,15 @@ async fn rows_that_may_be_visible_are_not_denied() {
         server.unfault(rule);
         // Read over a session that knows nothing of it.
         let reader = server.session(1);
-        let count = loop {
-            let count = lines(&reader, "SELECT count(*) FROM bq.d.t").await;
+        let visible = async {
             // A job that nobody waits for takes its time.
-            if count != ["0"] {
-                break count;
+            while lines(&reader, "SELECT count(*) FROM bq.d.t").await == ["0"] {
+                tokio::time::sleep(Duration::from_millis(10)).await;
             }
-            tokio::time::sleep(std::time::Duration::from_millis(10)).await;
         };
+        let visible = tokio::time::timeout(Duration::from_secs(60), visible).await;
+        visible.expect("the call was carried out");
+        let count = lines(&reader, "SELECT count(*) FROM bq.d.t").await;
         assert_eq!(count, ["1000"], "{method}");
     }
 }

@@ -394,9 +394,13 @@ async fn a_commit_that_is_refused_for_good_leaves_no_file_and_says_so() {
     .await;
     assert_eq!(count(&context, "t").await, 0);
     // They are deleted behind the statement's back.
-    while !server.objects("bucket").await.is_empty() {
-        tokio::time::sleep(Duration::from_millis(5)).await;
-    }
+    let deleted = async {
+        while !server.objects("bucket").await.is_empty() {
+            tokio::time::sleep(Duration::from_millis(5)).await;
+        }
+    };
+    let deleted = tokio::time::timeout(Duration::from_secs(60), deleted).await;
+    deleted.expect("nothing refers to the files any more");
 }
 
 /// Of several tables one is refused: what is written is told, and nothing is deleted that

@@ -22,30 +22,62 @@ enum Parts {
     Table = 3,
 }
 
+/// What to do instead of a statement.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Instead {
+    /// Declare the table that an INSERT shall make.
+    Declare,
+    /// Make or remove the dataset by other means.
+    Dataset,
+    /// Have BigQuery run it.
+    InBigQuery,
+}
+
+impl Instead {
+    fn text(self) -> &'static str {
+        match self {
+            Instead::Declare => {
+                "a table is made by the first INSERT into one declared with CREATE EXTERNAL TABLE … \
+                 STORED AS BIGQUERY, and a table of this session has a name"
+            }
+            Instead::Dataset => {
+                "a dataset is made and removed by BigQuery's own tools, as with 'bq mk', or by \
+                 requests to the REST endpoint (SHOW bigquery.rest_endpoint), and a schema of this \
+                 session is"
+            }
+            Instead::InBigQuery => {
+                "run the statement in BigQuery; a table or view of this session has a name"
+            }
+        }
+    }
+}
+
 /// Refuses a statement that would define, change or remove something in a
 /// BigQuery catalog of `context`.
 ///
 /// # Errors
 /// It would; the error names the statement and what to write instead.
 pub fn refuse(context: &SessionContext, statement: &Statement) -> Result<()> {
-    let (words, names) = match statement {
-        Statement::CreateExternalTable(table) => {
-            ("CREATE EXTERNAL TABLE", vec![(&table.name, Parts::Table)])
+    use Instead::{Dataset, Declare, InBigQuery};
+    let table = |name| vec![(name, Parts::Table)];
+    let (words, names, instead) = match statement {
+        Statement::CreateExternalTable(created) => {
+            ("CREATE EXTERNAL TABLE", table(&created.name), Declare)
         }
         Statement::Statement(statement) => match statement.as_ref() {
-            SqlStatement::CreateTable(table) => ("CREATE TABLE", vec![(&table.name, Parts::Table)]),
-            SqlStatement::CreateView(view) => ("CREATE VIEW", vec![(&view.name, Parts::Table)]),
-            SqlStatement::AlterTable(table) => ("ALTER TABLE", vec![(&table.name, Parts::Table)]),
+            SqlStatement::CreateTable(created) => ("CREATE TABLE", table(&created.name), Declare),
+            SqlStatement::CreateView(view) => ("CREATE VIEW", table(&view.name), InBigQuery),
+            SqlStatement::AlterTable(altered) => ("ALTER TABLE", table(&altered.name), InBigQuery),
             SqlStatement::CreateSchema {
                 schema_name: SchemaName::Simple(name) | SchemaName::NamedAuthorization(name, _),
                 ..
-            } => ("CREATE SCHEMA", vec![(name, Parts::Schema)]),
+            } => ("CREATE SCHEMA", vec![(name, Parts::Schema)], Dataset),
             SqlStatement::Drop {
                 object_type, names, ..
             } => match object_type {
-                ObjectType::Table => ("DROP TABLE", all(names, Parts::Table)),
-                ObjectType::View => ("DROP VIEW", all(names, Parts::Table)),
-                ObjectType::Schema => ("DROP SCHEMA", all(names, Parts::Schema)),
+                ObjectType::Table => ("DROP TABLE", all(names, Parts::Table), InBigQuery),
+                ObjectType::View => ("DROP VIEW", all(names, Parts::Table), InBigQuery),
+                ObjectType::Schema => ("DROP SCHEMA", all(names, Parts::Schema), Dataset),
                 _ => return Ok(()),
             },
             _ => return Ok(()),
@@ -58,27 +90,10 @@ pub fn refuse(context: &SessionContext, statement: &Statement) -> Result<()> {
             .catalog(&catalog)
             .is_some_and(|catalog| catalog.downcast_ref::<BigQueryCatalog>().is_some());
         if is_bigquery {
-            let instead = match parts {
-                Parts::Schema => format!(
-                    "a dataset is made and removed by BigQuery's own tools, as with 'bq mk', or \
-                     by requests to the REST endpoint (SHOW bigquery.rest_endpoint), and a \
-                     schema of this session is outside of catalog {catalog}"
-                ),
-                Parts::Table if words.starts_with("CREATE TABLE") || words.contains("EXTERNAL") => {
-                    format!(
-                        "a table is made by the first INSERT into one declared with CREATE EXTERNAL \
-                     TABLE … STORED AS BIGQUERY, and a table of this session has a name outside \
-                     of catalog {catalog}"
-                    )
-                }
-                Parts::Table => format!(
-                    "run the statement in BigQuery; a table or view of this session has a name \
-                     outside of catalog {catalog}"
-                ),
-            };
             return plan_err!(
                 "{words} {name}: this version reads BigQuery and writes rows to it, and does not \
-                 define, change or drop anything by this statement; {instead}"
+                 define, change or drop anything by this statement; {} outside of catalog {catalog}",
+                instead.text()
             );
         }
     }

@@ -214,6 +214,13 @@ struct ViewAnswer {
 }
 
 impl Table {
+    /// Takes STRING columns that declare no collation to have the table's.
+    pub(crate) fn collate(&mut self) {
+        if let Some(collation) = self.default_collation.take() {
+            self.schema.collate(&collation);
+        }
+    }
+
     /// The tables that `reference` means with its `*`, which have no resource: a
     /// query over them tells their columns.
     pub(crate) fn of_wildcard(reference: TableRef, described: DryRun) -> Self {

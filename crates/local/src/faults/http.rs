@@ -6,12 +6,13 @@ use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll};
 
-use axum::body::{Body, HttpBody};
+use axum::body::Body;
 use axum::extract::{ConnectInfo, Request};
 use axum::http::request::Parts;
 use axum::http::{HeaderValue, StatusCode, header};
 use axum::response::{IntoResponse, Response};
-use bytes::Bytes;
+use bytes::{Bytes, BytesMut};
+use futures::{StreamExt, stream};
 use serde_json::{Value, json};
 use tower::Service as TowerService;
 
@@ -22,8 +23,8 @@ use super::wire::Handle;
 use crate::server::Service;
 use crate::store::TableRef;
 
-/// Bodies above this, or of no known length, are not looked into for a table.
-const MAX_BODY_BYTES: u64 = 64 << 20;
+/// Bodies above this are not looked into for a table.
+const MAX_BODY_BYTES: usize = 64 << 20;
 
 /// An application behind the rules in force; that of BigQuery with
 /// `/_local/faults`.
@@ -100,7 +101,7 @@ where
     S: TowerService<Request, Response = Response, Error = Infallible> + Send,
     S::Future: Send,
 {
-    let (parts, body) = request.into_parts();
+    let (parts, mut body) = request.into_parts();
     let handle = parts
         .extensions
         .get::<ConnectInfo<Handle>>()
@@ -118,18 +119,13 @@ where
     let Some((name, mut table)) = found else {
         return inner.call(Request::from_parts(parts, body)).await;
     };
-    let mut body = body;
-    let is_small = body
-        .size_hint()
-        .upper()
-        .is_some_and(|most| most <= MAX_BODY_BYTES);
-    if table.is_none() && api == Api::BigQuery && is_small {
-        let bytes = match axum::body::to_bytes(body, usize::MAX).await {
-            Ok(bytes) => bytes,
+    if table.is_none() && api == Api::BigQuery {
+        let (beginning, whole) = match begin(body, MAX_BODY_BYTES).await {
+            Ok(begun) => begun,
             Err(e) => return Ok(error(400, "badRequest", &e.to_string())),
         };
-        table = table_in(&bytes);
-        body = Body::from(bytes);
+        table = beginning.as_ref().and_then(table_in);
+        body = whole;
     }
     let decision = service.faults.decide(name, table.as_ref());
     if !decision.delay.is_zero() {
@@ -164,6 +160,21 @@ where
         // Not for REST calls; rules that say so are not taken.
         Some(_) => inner.call(request).await,
     }
+}
+
+/// A body as it came, and all of it as bytes if these are no more than `most`.
+async fn begin(body: Body, most: usize) -> Result<(Option<Bytes>, Body), axum::Error> {
+    let mut chunks = body.into_data_stream();
+    let mut begun = BytesMut::new();
+    while begun.len() <= most {
+        let Some(chunk) = chunks.next().await else {
+            let bytes = begun.freeze();
+            return Ok((Some(bytes.clone()), Body::from(bytes)));
+        };
+        begun.extend_from_slice(&chunk?);
+    }
+    let begun = stream::iter([Ok(begun.freeze())]);
+    Ok((None, Body::from_stream(begun.chain(chunks))))
 }
 
 /// Carries a request out twice, and gives the first answer.
@@ -247,4 +258,29 @@ pub(super) fn error(status: u16, reason: &str, message: &str) -> Response {
         HeaderValue::from_static("application/json; charset=UTF-8"),
     );
     response
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Bodies that come in chunks, of no length that was said before.
+    #[tokio::test]
+    async fn bodies_go_on_as_they_came() {
+        let chunked = |chunks: &[&'static str]| {
+            let chunks: Vec<_> = chunks.iter().map(|c| Ok::<_, Infallible>(*c)).collect();
+            Body::from_stream(stream::iter(chunks))
+        };
+        for (chunks, looked_into) in [
+            (&["ab", "cd"][..], Some("abcd")),
+            (&[], Some("")),
+            (&["ab", "cd", "e", "fgh"], None),
+            (&["abcdefgh"], None),
+        ] {
+            let (bytes, whole) = begin(chunked(chunks), 4).await.unwrap();
+            assert_eq!(bytes.as_deref(), looked_into.map(str::as_bytes));
+            let whole = axum::body::to_bytes(whole, usize::MAX).await.unwrap();
+            assert_eq!(whole, chunks.concat());
+        }
+    }
 }

@@ -24,6 +24,7 @@ pub mod geography;
 pub mod interval;
 pub mod json;
 pub mod json_text;
+pub(crate) mod nested;
 pub mod range;
 pub mod rows;
 pub mod scalar;

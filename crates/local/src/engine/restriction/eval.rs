@@ -6,7 +6,7 @@ use arrow::array::{
     Array, ArrayRef, AsArray, BooleanArray, Date32Array, RecordBatch, TimestampMicrosecondArray,
 };
 use arrow::buffer::BooleanBuffer;
-use arrow::compute::{and_kleene, interleave, is_null, not, nullif, or_kleene};
+use arrow::compute::{and_kleene, interleave, is_null, not, or_kleene};
 use arrow::datatypes::{Int64Type, Schema};
 
 use super::ast::{Comparison, Sense};
@@ -18,6 +18,7 @@ use super::types::Type;
 use super::{arithmetic, call, cast, compare};
 use crate::error::{Result, ServiceError};
 use crate::value::civil::days_of;
+use crate::value::nested;
 
 /// The rows that expressions are evaluated over.
 #[derive(Debug, Clone, Copy)]
@@ -206,16 +207,7 @@ impl Scope<'_> {
                 .ok_or_else(|| failed("internal: the rows lack a column of the table"))?,
         );
         for position in rest {
-            let parent = array.as_struct();
-            let child = parent.column(*position);
-            // A field of a NULL struct is NULL, whatever its buffer holds.
-            array = match parent.nulls() {
-                None => Arc::clone(child),
-                Some(nulls) => {
-                    let outside = BooleanArray::new(!nulls.inner(), None);
-                    nullif(child, &outside).map_err(internal)?
-                }
-            };
+            array = nested::field(array.as_struct(), *position).map_err(internal)?;
         }
         Ok(Datum {
             array: from_stored(&array, ty)?,

@@ -3,10 +3,9 @@
 use std::sync::Arc;
 
 use arrow::array::{
-    Array, ArrayRef, AsArray, BooleanArray, Int64Array, ListArray, StructArray, UInt32Array,
-    new_null_array,
+    Array, ArrayRef, AsArray, Int64Array, ListArray, StructArray, UInt32Array, new_null_array,
 };
-use arrow::buffer::{NullBuffer, OffsetBuffer};
+use arrow::buffer::OffsetBuffer;
 use arrow::compute::{concat, interleave, take};
 use arrow::datatypes::{DataType, Field as ArrowField, FieldRef};
 use datafusion::error::{DataFusionError, Result as DfResult};
@@ -20,6 +19,7 @@ use super::super::super::functions::SqlType;
 use super::super::ast::Subscript;
 use super::access;
 pub(super) use super::safe::safe;
+use crate::value::nested;
 
 /// What the function does.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
@@ -174,12 +174,7 @@ impl Nested {
                 if matches!(array.data_type(), DataType::Null) {
                     return Ok(new_null_array(&self.ty.to_arrow(), rows));
                 }
-                let array = array.as_struct();
-                let column = Arc::clone(array.column(*index));
-                match array.nulls() {
-                    None => Ok(column),
-                    Some(parent) => with_nulls(&column, parent),
-                }
+                Ok(nested::field(array.as_struct(), *index)?)
             }
             Operation::Mark => args
                 .first()
@@ -342,15 +337,6 @@ pub(super) fn fit(array: &ArrayRef, to: &DataType) -> DfResult<ArrayRef> {
         (DataType::Null, _) => Ok(new_null_array(to, array.len())),
         _ => Ok(arrow::compute::cast(array, to)?),
     }
-}
-
-/// The column, NULL also where its parent is.
-fn with_nulls(column: &ArrayRef, parent: &NullBuffer) -> DfResult<ArrayRef> {
-    if matches!(column.data_type(), DataType::Null) {
-        return Ok(Arc::clone(column));
-    }
-    let outside = BooleanArray::new(!parent.inner(), None);
-    Ok(arrow::compute::nullif(column, &outside)?)
 }
 
 fn internal(message: &str) -> DataFusionError {
